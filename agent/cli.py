@@ -1,0 +1,133 @@
+"""The command line: arguments in, exit code out. Imports neither textual, openai nor mcp; `--version` imports no more
+than it needs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent import __version__
+from agent.errors import AgentError, ConfigError, RuntimeFailure
+
+PERMISSION_MODES = ("ask", "accept-edits", "plan", "auto")
+OUTPUT_FORMATS = ("text", "json", "stream-json")
+EXIT_FAILED, EXIT_USAGE, EXIT_NO_ENGINE, EXIT_INTERRUPTED = 1, 2, 3, 130
+
+EPILOG = """examples:
+  dflash-agent                                    the screen, in this folder
+  dflash-agent "add a --json flag to report.py"   the same, with a first message
+  dflash-agent -p "explain main.py"               one prompt, no screen
+  dflash-agent --profile smoke                    a tiny model on the CPU: tries the whole product anywhere
+  dflash-agent --server http://127.0.0.1:8080     a model server that already runs
+
+exit codes: 0 done, 1 failed, 2 usage or configuration, 3 engine not available, 4 permission needed but nobody to ask,
+5 limit reached, 130 Ctrl-C, 143 TERM"""
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        prog="dflash-agent",
+        description="A terminal coding agent on top of local DFlash inference.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = root.add_argument
+    add("prompt", nargs="?", metavar="PROMPT", help="first message")
+    add("-V", "--version", action="version", version=f"dflash-agent {__version__}")
+    add("-p", "--print", dest="print_", nargs="?", const="", metavar="PROMPT", help="one prompt, no screen")
+    add("--output-format", choices=OUTPUT_FORMATS, default="text", help="with -p (default: text)")
+    add("-c", "--continue", dest="continue_", action="store_true", help="go on with this folder's last session")
+    add("-r", "--resume", metavar="ID", help="go on with a session")
+    add("--profile", metavar="NAME", help="engine, model and draft to run (default: smoke)")
+    add("--no-dflash", action="store_true", help="the same model without speculation")
+    add("--ctx", type=_positive, metavar="N", help="context in tokens")
+    add("--server", metavar="URL", help="attach to a model server instead of starting one")
+    add("--permission-mode", choices=PERMISSION_MODES, default="ask", help="what needs no question (default: ask)")
+    add("--max-turns", type=_positive, metavar="N", help="requests to the model for one message, at most")
+    add("--add-dir", action="append", default=[], metavar="DIR", help="another folder that belongs to the project")
+    add("-C", dest="folder", metavar="DIR", help="work in DIR")
+    add("--offline", action="store_true", help="download nothing")
+    return root
+
+
+def _read_stdin() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def _folder(text: str | None) -> Path:
+    try:
+        folder = Path(text).expanduser() if text else Path.cwd()
+        folder = folder.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"Cannot work in {text or 'this folder'}: it does not exist or cannot be entered.") from error
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
+        raise ConfigError(f"Cannot work in {folder}: it is not a folder that can be entered.")
+    return folder
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    headless = arguments.print_ is not None
+    try:
+        return _run(arguments, headless)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # whoever read our output has gone; keep the interpreter from complaining at its last flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except AgentError as error:
+        if headless and arguments.output_format != "text":
+            from agent.headless import failure
+
+            sys.stdout.write(failure(error.kind, str(error)))
+        print(f"dflash-agent: {error}", file=sys.stderr)
+        if isinstance(error, ConfigError):
+            return EXIT_USAGE
+        return EXIT_NO_ENGINE if isinstance(error, RuntimeFailure) else EXIT_FAILED
+
+
+def _run(arguments: argparse.Namespace, headless: bool) -> int:
+    from agent.wiring import Options, run_headless, run_screen
+
+    if arguments.server and (arguments.profile or arguments.no_dflash or arguments.ctx):
+        raise ConfigError("--server attaches to a running server; --profile, --no-dflash and --ctx belong to our own.")
+    if arguments.continue_ and arguments.resume:
+        raise ConfigError("Use either -c or -r ID.")
+    options = Options(
+        folder=_folder(arguments.folder),
+        extra=tuple(_folder(d) for d in arguments.add_dir),
+        profile=arguments.profile,
+        speculation=not arguments.no_dflash,
+        ctx=arguments.ctx,
+        server=arguments.server,
+        mode=arguments.permission_mode,
+        max_turns=arguments.max_turns,
+        resume=arguments.resume,
+        resume_last=arguments.continue_,
+        offline=arguments.offline,
+    )
+    if headless:
+        parts = (arguments.print_, arguments.prompt or "", _read_stdin())
+        prompt = "\n\n".join(p for p in parts if p.strip())
+        if not prompt:
+            raise ConfigError("-p needs a prompt: give it as an argument or on standard input.")
+        return run_headless(options, os.environ, prompt, arguments.output_format)
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        raise ConfigError("The screen needs a terminal; use -p PROMPT to work without one.")
+    return run_screen(options, os.environ, arguments.prompt or "")

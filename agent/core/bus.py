@@ -1,0 +1,136 @@
+"""One stream of events, any number of readers, none of whom can slow the loop. Knows nothing of what events mean
+beyond which of them replace each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from agent.events import (
+    DURABLE,
+    AssistantAdded,
+    CallDelta,
+    DurableEvent,
+    Event,
+    PermissionAsked,
+    PermissionSettled,
+    PrefillProgress,
+    QueueChanged,
+    ResultAdded,
+    ServerChanged,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolProgress,
+    TurnEnded,
+    merge,
+)
+
+
+class Subscription:
+    """A mailbox that merges what it can while its reader is busy. Iterate it; `close` ends the iteration."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self._pending: deque[Event] = deque(events)
+        self._wake = asyncio.Event()
+        self._closed = False
+
+    def put(self, event: Event) -> None:
+        if self._closed:
+            return
+        if self._pending and (joined := merge(self._pending[-1], event)) is not None:
+            self._pending[-1] = joined
+        else:
+            self._pending.append(event)
+        self._wake.set()
+
+    def close(self) -> None:
+        """What is pending is still delivered."""
+        self._closed = True
+        self._wake.set()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._pending:
+            if self._closed:
+                raise StopAsyncIteration
+            self._wake.clear()
+            await self._wake.wait()
+        return self._pending.popleft()
+
+
+class Bus:
+    """Keeps the durable past and what is open now, so that a front end may attach at any moment."""
+
+    def __init__(self, past: Iterable[DurableEvent] = ()) -> None:
+        self._past: list[DurableEvent] = list(past)
+        self._open: list[Event] = []
+        self._subscriptions: list[Subscription] = []
+
+    @property
+    def past(self) -> tuple[DurableEvent, ...]:
+        return tuple(self._past)
+
+    def subscribe(self) -> Subscription:
+        subscription = Subscription([*self._past, *self._open])
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def publish(self, event: Event) -> None:
+        if isinstance(event, DURABLE):
+            self._past.append(event)
+        self._open = [e for e in self._open if not _closes(event, e)]
+        if isinstance(event, _OPENING):
+            if self._open and (joined := merge(self._open[-1], event)) is not None:
+                self._open[-1] = joined
+            else:
+                self._open.append(event)
+        self._subscriptions = [s for s in self._subscriptions if not s.closed]
+        for subscription in self._subscriptions:
+            subscription.put(event)
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.close()
+
+
+_OPENING = (
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    CallDelta,
+    PrefillProgress,
+    PermissionAsked,
+    ToolProgress,
+    QueueChanged,
+    ServerChanged,
+)
+_REPLY = (StepStarted, TextDelta, ThinkingDelta, CallDelta, PrefillProgress)
+
+
+def _closes(event: Event, old: Event) -> bool:
+    """Does `event` end what `old` opened?"""
+    match event:
+        case AssistantAdded():
+            return isinstance(old, _REPLY)
+        case TurnEnded():
+            return not isinstance(old, ServerChanged | QueueChanged)
+        case PermissionSettled():
+            return isinstance(old, PermissionAsked) and old.plan.call_id == event.call_id
+        case ResultAdded():
+            return isinstance(old, ToolProgress) and old.call_id == event.call_id
+        case ServerChanged():
+            return isinstance(old, ServerChanged)
+        case QueueChanged():
+            return isinstance(old, QueueChanged)
+        case StepStarted():
+            return isinstance(old, _REPLY)
+        case _:
+            return False

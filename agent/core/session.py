@@ -1,0 +1,240 @@
+"""The conversation as a long-lived actor. One runner alone changes it; only the turn inside the runner is ever
+cancelled, so that even a turn that never ran its first line ends with settled calls and one TurnEnded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from agent.core.approvals import Approvals
+from agent.core.bus import Bus, Subscription
+from agent.core.dispatch import Dispatch
+from agent.core.history import History
+from agent.core.loop import Turn, TurnResult
+from agent.core.permissions import Mode
+from agent.errors import AgentError
+from agent.events import (
+    DURABLE,
+    AssistantAdded,
+    Decision,
+    DurableEvent,
+    Event,
+    Notice,
+    QueueChanged,
+    ResultAdded,
+    ServerChanged,
+    ServerState,
+    SettingsChanged,
+    TurnEnded,
+    TurnStarted,
+)
+from agent.messages import AssistantMessage, UserMessage
+from agent.protocols import Clock, Journal, ModelClient, ModelRequest, Tool
+
+INTERRUPTED_CALL = "Interrupted by the user before it had a result."
+
+
+class Session:
+    """`past`: events of a resumed session. `can_ask`: someone is there to answer permission questions.
+    `tools_json`: the canonical tool list, built once. `max_tokens`: output limit of one reply."""
+
+    def __init__(
+        self,
+        *,
+        model: ModelClient,
+        tools: Sequence[Tool],
+        tools_json: str,
+        system: str,
+        journal: Journal,
+        clock: Clock,
+        repair: Callable[[str], str | None],
+        past: Sequence[DurableEvent] = (),
+        mode: Mode = "ask",
+        can_ask: bool = True,
+        max_steps: int | None = None,
+        max_tokens: int | None = None,
+    ) -> None:
+        self.mode: Mode = mode
+        self.can_ask = can_ask
+        self.turn = sum(isinstance(e, TurnStarted) and not e.steered for e in past)
+        self._bus = Bus(past)
+        self._history = History.from_events(past)
+        self._model = model
+        self._tools_json = tools_json
+        self._system = system
+        self._journal = journal
+        self._clock = clock
+        self._max_steps = max_steps
+        self._max_tokens = max_tokens
+        self._next_id = len(self._history) + 1
+        self._approvals = Approvals(self.publish)
+        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, repair)
+        self._queue: deque[str] = deque()
+        self._steering: deque[str] = deque()
+        self._running: asyncio.Task[TurnResult] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._wake = asyncio.Event()
+        self._journal_broken = False
+        self._settle_open_calls()
+        self._runner = asyncio.get_running_loop().create_task(self._run(), name="session")
+
+    # ---- what front ends call
+    @property
+    def id(self) -> str:
+        return self._journal.session_id
+
+    @property
+    def running(self) -> bool:
+        return not self._idle.is_set()
+
+    @property
+    def past(self) -> tuple[DurableEvent, ...]:
+        return self._bus.past
+
+    def subscribe(self) -> Subscription:
+        """The durable past, what is open now, then what comes."""
+        return self._bus.subscribe()
+
+    def submit(self, text: str) -> None:
+        """Starts a turn, or queues it behind the running one."""
+        self._queue.append(text)
+        if self.running:
+            self._publish_queue()
+        self._idle.clear()
+        self._wake.set()
+
+    def steer(self, text: str) -> None:
+        """Joins the running turn after the current tool call; without a running turn it starts one."""
+        if self._running is None:
+            self.submit(text)
+            return
+        self._steering.append(text)
+        self._publish_queue()
+
+    async def cancel(self) -> tuple[str, ...]:
+        """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
+        unsent = (*self._steering, *self._queue)
+        self._steering.clear()
+        self._queue.clear()
+        if unsent:
+            self._publish_queue()
+        if self._running is not None:
+            self._running.cancel()
+        await self._idle.wait()
+        return unsent
+
+    def answer(self, request_id: str, decision: Decision) -> bool:
+        return self._approvals.answer(request_id, decision)
+
+    def set_mode(self, mode: Mode) -> None:
+        if mode != self.mode:
+            self.mode = mode
+            self.publish(SettingsChanged("mode", mode))
+
+    def server_changed(self, state: ServerState) -> None:
+        """The supervisor's transitions, shown to whoever watches this session."""
+        self.publish(ServerChanged(state))
+
+    async def idle(self) -> None:
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        if not self._runner.done():
+            await self.cancel()
+            self._runner.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._runner
+        self._bus.close()
+        self._journal.close()
+
+    # ---- what the turn calls
+    def new_id(self) -> str:
+        self._next_id += 1
+        return f"m{self._next_id}"
+
+    def request(self) -> ModelRequest:
+        return ModelRequest(self._system, self._tools_json, self._history.view(), self._max_tokens)
+
+    def add_reply(self, message: AssistantMessage, seconds: float) -> None:
+        self._history.add(message)
+        self.publish(AssistantAdded(self.turn, message, seconds))
+
+    def add_result(self, result: ResultAdded) -> None:
+        self._history.add(result.message)
+        self.publish(result)
+
+    @property
+    def steering(self) -> bool:
+        return bool(self._steering)
+
+    def take_steering(self) -> bool:
+        if not self._steering:
+            return False
+        text = "\n\n".join(self._steering)
+        self._steering.clear()
+        self._add_user(text, steered=True)
+        self._publish_queue()
+        return True
+
+    def publish(self, event: Event) -> None:
+        if isinstance(event, DURABLE) and not self._journal_broken:
+            try:
+                self._journal.append(event)
+            except OSError as error:
+                self._journal_broken = True
+                self._bus.publish(Notice("warning", f"This session is no longer saved: {error.strerror or error}."))
+        self._bus.publish(event)
+
+    # ---- the runner
+    async def _run(self) -> None:
+        while True:
+            while self._queue:
+                await self._one_turn(self._queue.popleft())
+                while self._steering:  # said too late for the turn it was meant for
+                    self._queue.appendleft(self._steering.pop())
+            self._idle.set()
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _one_turn(self, text: str) -> None:
+        self.turn += 1
+        started = self._clock.monotonic()
+        self._add_user(text, steered=False)
+        self._publish_queue()
+        turn = Turn(self, self._model, self._dispatch, self._history, self.publish, self._clock, self._max_steps)
+        self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
+        await asyncio.wait([self._running])
+        result = _result_of(self._running)
+        self._running = None
+        self._settle_open_calls()
+        seconds = self._clock.monotonic() - started
+        end = TurnEnded(self.turn, result.outcome, result.detail, result.kind, seconds, turn.tally.waited)
+        self.publish(end)
+
+    def _add_user(self, text: str, *, steered: bool) -> None:
+        message = UserMessage(self.new_id(), text)
+        self._history.add(message)
+        self.publish(TurnStarted(self.turn, message, steered))
+
+    def _settle_open_calls(self) -> None:
+        for call in self._history.open_calls():
+            self.add_result(ResultAdded(call.id, call.name, INTERRUPTED_CALL, failed=True, seconds=0.0))
+
+    def _publish_queue(self) -> None:
+        self.publish(QueueChanged((*self._steering, *self._queue)))
+
+
+def _result_of(task: asyncio.Task[TurnResult]) -> TurnResult:
+    if task.cancelled():
+        return TurnResult("interrupted")
+    error = task.exception()
+    if error is None:
+        return task.result()
+    if isinstance(error, AgentError):
+        return TurnResult("failed", str(error), error.kind)
+    # a bug: shown as such, its traceback kept by the front end's log
+    task.get_loop().call_exception_handler({"message": "bug in a turn", "exception": error})
+    return TurnResult("failed", f"Internal error: {type(error).__name__}: {error}", "bug")

