@@ -127,7 +127,7 @@ def _run(arguments: argparse.Namespace, headless: bool) -> int:
         prompt = "\n\n".join(p for p in parts if p.strip())
         if not prompt:
             raise ConfigError("-p needs a prompt: give it as an argument or on standard input.")
-        return run_headless(options, os.environ, prompt, arguments.output_format)
+        return run_headless(options, dict(os.environ), prompt, arguments.output_format)
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise ConfigError("The screen needs a terminal; use -p PROMPT to work without one.")
-    return run_screen(options, os.environ, arguments.prompt or "")
+    return run_screen(options, dict(os.environ), arguments.prompt or "")

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import logging.handlers
+import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -128,6 +129,8 @@ class Parts:
     def _client(self) -> ModelClient:
         from agent.model.client import OpenAIModel
 
+        for name in [n for n in os.environ if n.startswith("OPENAI_")]:
+            del os.environ[name]  # the library reads keys, addresses and headers of a cloud from there
         return OpenAIModel(self.server.ensure_ready)
 
     def _publish(self, state: ServerState) -> None:
@@ -149,7 +152,7 @@ class Parts:
             model=self.model,
             tools=tools,
             tools_json=tool_schemas(tools),
-            system=build_system_prompt(self.options.folder, instructions, tuple(t.name for t in tools)),
+            system=build_system_prompt(self.options.folder, instructions),
             journal=journal,
             clock=SystemClock(),
             repair=repair_arguments,
@@ -238,6 +241,7 @@ def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: 
 
 
 def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> int:
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # without it, a missing git makes the import itself fail
     from agent.tui.app import DflashApp
     from agent.workspace.repo import branch_label
 

@@ -1,0 +1,186 @@
+"""Between our vocabulary and the JSON of an OpenAI-compatible server. Pure: no sockets, no clients.
+
+What is read here comes from outside: every field may be missing, null or of another type.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, cast
+
+from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
+from agent.protocols import (
+    CallChunk,
+    FinishChunk,
+    ModelChunk,
+    ModelRequest,
+    PrefillChunk,
+    TextChunk,
+    ThinkingChunk,
+)
+
+_REASONS: Mapping[str, Literal["stop", "tool_calls", "length"]] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "stop",
+}
+
+
+# ---- out
+def request_body(request: ModelRequest, model: str, tools: Sequence[Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": messages_json(request.system, request.messages),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_progress": True,
+        "cache_prompt": True,
+    }
+    if tools:
+        body |= {"tools": list(tools), "parallel_tool_calls": True}
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    return body | dict(extra)
+
+
+def messages_json(system: str, messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """History as the server accepts it, append-only: an earlier message is always rendered the same way.
+
+    A reply without a word or a call (stopped before its first token) is left out, and the user messages that then
+    stand side by side become one, since some templates refuse two of a kind in a row.
+    """
+    out: list[dict[str, Any]] = [{"role": "system", "content": _clean(system)}] if system else []
+    for message in messages:
+        match message:
+            case UserMessage(text=text):
+                if out and out[-1]["role"] == "user":
+                    out[-1] = {"role": "user", "content": f"{out[-1]['content']}\n\n{_clean(text)}"}
+                else:
+                    out.append({"role": "user", "content": _clean(text)})
+            case AssistantMessage():
+                if message.text.strip() or message.calls:
+                    out.append(_assistant(message))
+            case ToolMessage(call_id=call_id, text=text):
+                out.append({"role": "tool", "tool_call_id": call_id, "content": _clean(text)})
+    return out
+
+
+def _assistant(message: AssistantMessage) -> dict[str, Any]:
+    if not message.calls:
+        return {"role": "assistant", "content": _clean(message.text)}
+    # Gemma 4's official template moves the text of a message with calls behind their results and closes the turn
+    # there: the model would read its own words out of order. So the text is not sent back.
+    calls = [
+        {"id": c.id, "type": "function", "function": {"name": c.name or "unknown", "arguments": _object(c.arguments)}}
+        for c in message.calls
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def _object(arguments: str) -> str:
+    """The very text of the model where it is an object; the server refuses a history with anything else."""
+    try:
+        return _clean(arguments) if isinstance(json.loads(arguments), dict) else "{}"
+    except (ValueError, RecursionError):
+        return "{}"
+
+
+def _clean(text: str) -> str:
+    """Lone surrogates (a file name that is not UTF-8) cannot be sent."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+# ---- in
+class Reader:
+    """Reads the chunks of one stream; `finish` gives what was gathered on the way."""
+
+    def __init__(self) -> None:
+        self._reason: Literal["stop", "tool_calls", "length"] | None = None
+        self._usage = Usage()
+        self._timings = Timings()
+
+    def read(self, chunk: Any) -> Iterator[ModelChunk]:
+        data = _mapping(chunk)
+        if progress := _mapping(data.get("prompt_progress")):
+            yield PrefillChunk(
+                _int(progress.get("total")) or 0,
+                _int(progress.get("cache")) or 0,
+                _int(progress.get("processed")) or 0,
+                _float(progress.get("time_ms")) or 0.0,
+            )
+        if usage := _mapping(data.get("usage")):
+            details = _mapping(usage.get("prompt_tokens_details"))
+            self._usage = Usage(
+                _int(usage.get("prompt_tokens")),
+                _int(details.get("cached_tokens")),
+                _int(usage.get("completion_tokens")),
+            )
+        if timings := _mapping(data.get("timings")):
+            self._timings = _timings(timings)
+        for choice in _list(data.get("choices"))[:1]:
+            choice = _mapping(choice)
+            yield from _delta(_mapping(choice.get("delta")))
+            reason = choice.get("finish_reason")
+            if isinstance(reason, str):
+                self._reason = _REASONS.get(reason, "stop")
+
+    def finish(self) -> FinishChunk:
+        return FinishChunk(self._reason, self._usage, self._timings)
+
+
+def _delta(delta: Mapping[str, Any]) -> Iterator[ModelChunk]:
+    for key in ("reasoning_content", "reasoning"):
+        if isinstance(thought := delta.get(key), str) and thought:
+            yield ThinkingChunk(thought)
+            break
+    if text := _text(delta.get("content")):
+        yield TextChunk(text)
+    for position, call in enumerate(_list(delta.get("tool_calls"))):
+        call = _mapping(call)
+        function = _mapping(call.get("function"))
+        arguments = function.get("arguments")
+        if arguments is not None and not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)  # some servers send the object itself
+        index = _int(call.get("index"))
+        yield CallChunk(
+            position if index is None else index, _text(call.get("id")), _text(function.get("name")), arguments or ""
+        )
+
+
+def _timings(data: Mapping[str, Any]) -> Timings:
+    return Timings(
+        cache_n=_int(data.get("cache_n")),
+        prompt_n=_int(data.get("prompt_n")),
+        prompt_ms=_float(data.get("prompt_ms")),
+        predicted_n=_int(data.get("predicted_n")),
+        predicted_ms=_float(data.get("predicted_ms")),
+        predicted_per_second=_float(data.get("predicted_per_second")),
+        draft_n=_int(data.get("draft_n")),
+        draft_n_accepted=_int(data.get("draft_n_accepted")),
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    """A string, or the text parts of a list of parts."""
+    if isinstance(value, str):
+        return value
+    return "".join(_text(_mapping(part).get("text")) for part in _list(value))
+
+
+def _int(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _float(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

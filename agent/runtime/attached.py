@@ -1,0 +1,89 @@
+"""A model server that somebody else runs. Never started, never stopped by us."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
+import httpx2
+
+from agent.errors import ConfigError, ServerUnavailable
+from agent.events import Endpoint, ServerState
+from agent.runtime.probe import PROBE_TIMEOUT, NotAModelServer, health, inspect, open_client
+
+LOADING_POLL = 0.5  # seconds
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Attached:
+    """`url` with or without scheme and /v1; raises ConfigError when it cannot be one. The key comes from
+    DFLASH_SERVER_KEY."""
+
+    def __init__(self, url: str, env: Mapping[str, str], publish: Callable[[ServerState], None]) -> None:
+        self._url = normal_url(url)
+        self._key = env.get("DFLASH_SERVER_KEY") or "none"
+        self._publish = publish
+        self._state = ServerState("stopped")
+        self._lock = asyncio.Lock()
+
+    @property
+    def state(self) -> ServerState:
+        return self._state
+
+    async def ensure_ready(self) -> Endpoint:
+        """Raises ServerUnavailable. A server that is still loading is waited for."""
+        async with self._lock:
+            if self._state.endpoint is not None:
+                return self._state.endpoint
+            self._become(ServerState("starting", phase=f"looking at {self._url}"))
+            try:
+                endpoint = await self._probe()
+            except ServerUnavailable as error:
+                self._become(ServerState("failed", why=str(error)))
+                raise
+            self._become(ServerState("ready", endpoint=endpoint))
+            return endpoint
+
+    async def stop(self) -> None:
+        self._become(ServerState("stopped"))
+
+    async def _probe(self) -> Endpoint:
+        local = urlsplit(self._url).hostname in LOOPBACK
+        async with open_client(self._url, self._key, local=local) as client:
+            try:
+                status = await asyncio.wait_for(health(client), PROBE_TIMEOUT)
+                while status == 503:
+                    self._become(ServerState("starting", phase="loading the model"))
+                    await asyncio.sleep(LOADING_POLL)
+                    status = await health(client)
+                if status is None:
+                    raise ServerUnavailable(f"Nobody answers at {self._url}. Start the server, or check the address.")
+                known = Endpoint(self._url, self._key, "", attached=True)
+                return await asyncio.wait_for(inspect(client, known), PROBE_TIMEOUT)
+            except NotAModelServer as error:
+                raise ServerUnavailable(f"{self._url} answers, but {error}. Check the address.") from error
+            except (TimeoutError, httpx2.TimeoutException) as error:
+                raise ServerUnavailable(
+                    f"{self._url} does not answer in {PROBE_TIMEOUT:.0f} s. Check the address."
+                ) from error
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                raise ServerUnavailable(f"{self._url} does not speak HTTP. Check the address.") from error
+
+    def _become(self, state: ServerState) -> None:
+        if state != self._state:
+            self._state = state
+            self._publish(state)
+
+
+def normal_url(text: str) -> str:
+    """`http://host:port`, without a trailing /v1. Raises ConfigError."""
+    url = text.strip() if "://" in text else f"http://{text.strip()}"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"--server {text}: {error}. Write it as http://127.0.0.1:8080.") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.username:
+        raise ConfigError(f"--server {text} is not the address of a server. Write it as http://127.0.0.1:8080.")
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")

@@ -1,0 +1,83 @@
+"""Asks a server what it is. Never sends a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import httpx2
+
+from agent.events import Endpoint
+
+PROBE_TIMEOUT = 5.0  # seconds; one page of JSON from loopback takes milliseconds
+
+
+class NotAModelServer(Exception):
+    """Somebody answers, but not as a model server does; the message says how."""
+
+
+def open_client(base_url: str, key: str, *, local: bool) -> httpx2.AsyncClient:
+    """A proxy from the environment would capture loopback requests too, hence `local`."""
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx2.AsyncClient(base_url=base_url, headers=headers, timeout=PROBE_TIMEOUT, trust_env=not local)
+
+
+async def health(client: httpx2.AsyncClient) -> int | None:
+    """Status of /health, None when nobody listens (yet)."""
+    try:
+        return (await client.get("/health")).status_code
+    except httpx2.TransportError:
+        return None
+
+
+async def inspect(client: httpx2.AsyncClient, endpoint: Endpoint) -> Endpoint:
+    """`endpoint` with what the server says of itself. /props and /slots exist on a llama-server only; without them the
+    figures stay unknown. Raises NotAModelServer, httpx2.TransportError."""
+    answer = await client.get("/v1/models")
+    if answer.status_code == 401:
+        raise NotAModelServer("it refuses our key (401); set DFLASH_SERVER_KEY")
+    models = _json(answer)
+    data: Any = models.get("data") if models else None
+    if answer.status_code != 200 or not isinstance(data, list):
+        raise NotAModelServer(f"it is not a model server (/v1/models gives status {answer.status_code})")
+    first = _first(data)
+    props = await _optional(client, "/props")
+    slots = await _optional(client, "/slots")
+    slot = _first(slots)
+    settings = _mapping(_mapping(props).get("default_generation_settings"))
+    n_ctx = settings.get("n_ctx") or slot.get("n_ctx") or _mapping(first.get("meta")).get("n_ctx")
+    speculative = slot.get("speculative")
+    return Endpoint(
+        endpoint.base_url,
+        endpoint.api_key,
+        endpoint.model or str(first.get("id") or "default"),
+        n_ctx if isinstance(n_ctx, int) and n_ctx > 0 else None,
+        speculative if isinstance(speculative, bool) else None,
+        str(_mapping(props).get("build_info") or ""),
+        endpoint.attached,
+        endpoint.profile,
+    )
+
+
+async def _optional(client: httpx2.AsyncClient, path: str) -> Any:
+    answer = await client.get(path)
+    try:
+        return answer.json() if answer.status_code == 200 else None
+    except ValueError:
+        return None
+
+
+def _json(answer: httpx2.Response) -> Mapping[str, Any]:
+    try:
+        return _mapping(answer.json())
+    except ValueError:
+        return {}
+
+
+def _first(value: Any) -> Mapping[str, Any]:
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return _mapping(items[0]) if items else {}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

