@@ -248,10 +248,10 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
     parts = Parts(options, env, can_ask=True)
     app = DflashApp(
         parts.open_session,
-        title="dflash-agent",
         profile_label=parts.profile.title if parts.profile else "attached",
         folder=options.folder,
         read_branch=lambda: branch_label(options.folder),
+        mode=options.mode,
         first_prompt=first_prompt,
         start_notes=(parts.profile.note,) if parts.profile and parts.profile.note else (),
         crash_log=parts.paths.logs / "dflash-agent.log",

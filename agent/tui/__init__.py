@@ -1,0 +1,1 @@
+"""The screen. Sees the vocabulary and the core, never an adapter."""
