@@ -108,6 +108,15 @@ class Child:
         """None while it runs; -N: killed by signal N."""
         return self._process.returncode
 
+    @property
+    def alive(self) -> bool:
+        """The event loop learns of an end a moment after the kernel; this asks the kernel."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        return self.returncode is None
+
     async def wait(self) -> int:
         """Waits for the end and for the last words; returns the exit status (-N: signal N). Raises what `on_line`
         raised."""

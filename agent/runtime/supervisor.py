@@ -74,7 +74,7 @@ class Supervisor:
     async def ensure_ready(self) -> Endpoint:
         """All callers share one start; a caller that is cancelled leaves it running. Raises RuntimeFailure."""
         endpoint = self._state.endpoint
-        if endpoint is not None and self._child is not None and self._child.returncode is None:
+        if endpoint is not None and self._child is not None and self._child.alive:
             return endpoint
         if self._starting is None or self._starting.done():
             self._starting = asyncio.get_running_loop().create_task(self._start(), name="engine-start")

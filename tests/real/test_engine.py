@@ -1,0 +1,99 @@
+"""The supervisor with the real llama-server: nothing here is a stand-in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from agent.errors import RuntimeFailure
+from agent.events import ServerState
+from agent.runtime.supervisor import Provision, Supervisor
+from tests.real.conftest import Start, tiny_profile
+from tests.real.tiny import Tiny
+
+pytestmark = pytest.mark.real
+
+
+async def killed(supervisor: Supervisor) -> None:
+    pid = supervisor.pid
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    while Path(f"/proc/{pid}").exists():  # until the event loop has reaped it
+        await asyncio.sleep(0)
+
+
+async def test_it_starts_says_what_it_is_and_stops_without_a_trace(start: Start, talker: Tiny) -> None:
+    states: list[ServerState] = []
+    supervisor = start(talker.target, talker.draft, states=states)
+    first, second = await asyncio.gather(supervisor.ensure_ready(), supervisor.ensure_ready())
+    assert first == second == await supervisor.ensure_ready()
+    assert (first.n_ctx, first.speculative, first.model) == (4096, True, "tiny")
+    assert first.api_key not in repr(first)
+    pid = supervisor.pid
+    assert pid and first.api_key.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    await supervisor.stop()
+    assert not Path(f"/proc/{pid}").exists()
+    kinds = [s.kind for s in states]
+    assert kinds[0] == "starting" and kinds[-3:] == ["ready", "stopping", "stopped"]
+
+
+async def test_a_killed_engine_heals_on_the_next_request(start: Start, talker: Tiny) -> None:
+    supervisor = start(talker.target, talker.draft)
+    before = await supervisor.ensure_ready()
+    await killed(supervisor)
+    after = await supervisor.ensure_ready()
+    assert after.base_url.startswith("http://127.0.0.1:") and after.api_key != before.api_key
+
+
+async def test_an_engine_that_dies_again_and_again_is_given_up(start: Start, talker: Tiny) -> None:
+    supervisor = start(talker.target, profile=tiny_profile(spec_type=None, spec={}))
+    with pytest.raises(RuntimeFailure, match="times in a few minutes"):
+        for _ in range(9):
+            await supervisor.ensure_ready()
+            await killed(supervisor)
+    assert supervisor.state.kind == "failed"
+
+
+async def test_a_stop_during_the_start_tears_it_down(start: Start, smollm2: Path) -> None:
+    supervisor = start(smollm2, profile=tiny_profile(spec_type=None, spec={}))
+    starting = asyncio.create_task(supervisor.ensure_ready())
+    while supervisor.pid is None:
+        await asyncio.sleep(0)
+    pid = supervisor.pid
+    await supervisor.stop()
+    with pytest.raises(RuntimeFailure, match="stopped"):
+        await starting
+    assert not Path(f"/proc/{pid}").exists() and supervisor.state.kind == "stopped"
+
+
+async def test_each_bad_model_gets_its_own_sentence(start: Start, talker: Tiny, tmp_path: Path) -> None:
+    (tmp_path / "page.gguf").write_text("<html>not found</html>")
+    (tmp_path / "half.gguf").write_bytes(talker.target.read_bytes()[:-200_000])
+    for name, says in (
+        ("absent.gguf", "cannot be opened"),
+        ("page.gguf", "not a GGUF file"),
+        ("half.gguf", "cut off or damaged"),
+    ):
+        supervisor = start(tmp_path / name, profile=tiny_profile(spec_type=None, spec={}))
+        with pytest.raises(RuntimeFailure, match=says) as caught:
+            await supervisor.ensure_ready()
+        assert caught.value.last_words and supervisor.state.kind == "failed" and supervisor.pid is None
+
+
+async def test_an_unknown_flag_is_named(start: Start, talker: Tiny) -> None:
+    supervisor = start(talker.target, profile=tiny_profile(flags=("--no-such-flag",)))
+    with pytest.raises(RuntimeFailure, match="does not know the flag --no-such-flag"):
+        await supervisor.ensure_ready()
+
+
+async def test_a_binary_that_is_missing_is_one_sentence(talker: Tiny, tmp_path: Path) -> None:
+    async def provide(report: object) -> Provision:
+        return Provision(tmp_path / "no-server", talker.target)
+
+    supervisor = Supervisor(tiny_profile(), provide, os.environ, tmp_path / "engine.log", lambda state: None)
+    with pytest.raises(RuntimeFailure, match="cannot start"):
+        await supervisor.ensure_ready()
