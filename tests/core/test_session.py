@@ -203,6 +203,7 @@ async def test_calls_of_a_reply_cut_by_the_output_limit_are_not_run() -> None:
         ([ThinkingChunk("hm"), finish("stop")], "failed", "empty"),
         ([ThinkingChunk("hm"), finish("length")], "limit", "output_limit"),
         ([TextChunk("half"), finish("length")], "limit", "output_limit"),
+        ([TextChunk("I call"), finish("tool_calls")], "failed", "empty"),
     ],
 )
 async def test_a_turn_without_a_whole_answer_says_so(steps: list[Any], outcome: str, kind: str) -> None:
