@@ -1,33 +1,41 @@
-"""The Textual application: one screen, its looks, and how it ends."""
+"""The Textual application: start, end, signals and crashes. Whatever ends it, the terminal is given back as it was and
+the exit status tells why. Knows nothing of conversations; those are the chat's."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
-import logging
+import os
 import signal
+import threading
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.driver import Driver
 
+from agent.core.permissions import Mode
 from agent.core.session import Session
-from agent.tui.chat import Chat
+from agent.tui.chat import Chat, welcome_strips
+from agent.tui.composer import Composer, ignore
 from agent.tui.driver import TolerantDriver
+from agent.tui.theme import DFLASH_THEME
 
-log = logging.getLogger(__name__)
-ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+LAST_RESORT = 5.0  # seconds after a signal until the process ends even with a terminal that no longer answers
 
 
-class DflashApp(App[int]):
-    """`open_session` is called once, after the first paint. `read_branch` runs in a thread. The session is closed
-    before `run_async` returns; the exit code is `return_code`."""
+class DflashApp(App[int], inherit_bindings=False):
+    """`open_session` is called once the first frame is on the screen, in the running loop. `read_branch` may block: it
+    runs in a thread. `remember` gets each text that was sent. Ends with 0, 130 (Ctrl+C twice) or 128 + signal."""
 
-    CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    PAUSE_GC_ON_SCROLL = True
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "leave", show=False)]
 
     def __init__(
         self,
@@ -35,59 +43,110 @@ class DflashApp(App[int]):
         *,
         profile_label: str,
         folder: Path,
-        mode: str = "ask",
+        title: str = "dflash-agent",
+        mode: Mode = "ask",
+        history: Sequence[str] = (),
+        remember: Callable[[str], None] = ignore,
+        read_branch: Callable[[], str] | None = None,
         first_prompt: str = "",
         start_notes: Sequence[str] = (),
-        read_branch: Callable[[], str] | None = None,
         crash_log: Path | None = None,
     ) -> None:
         super().__init__()
-        self.title = f"dflash-agent {folder.name}"
+        self.title = title
         self._crash_log = crash_log
-        self._chat = Chat(
+        self._ints = 0
+        self._closed = False
+        self.chat = Chat(
             open_session,
             label=profile_label,
-            mode=mode,
+            welcome=welcome_strips(title, str(folder)),
+            composer=Composer(history, remember),
+            read_branch=read_branch,
             first_prompt=first_prompt,
             notes=start_notes,
-            read_branch=read_branch,
+            fail=self.crash,
+            leave=self.leave,
         )
+        self.chat.gauge.mode = mode
 
+    # ---- start and end
     def get_driver_class(self) -> type[Driver]:
-        chosen = super().get_driver_class()
-        return TolerantDriver if chosen.__name__ == "LinuxDriver" else chosen
-
-    def get_default_screen(self) -> Chat:
-        return self._chat
+        driver = super().get_driver_class()
+        return TolerantDriver if driver.__name__ == "LinuxDriver" else driver
 
     def on_mount(self) -> None:
-        if not self.is_headless:
-            for number in ENDING_SIGNALS:
-                asyncio.get_running_loop().add_signal_handler(number, self._end, 128 + number)
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
-        gc.freeze()  # what is there now stays; the collector need not look at it again
+        self.register_theme(DFLASH_THEME)
+        self.theme = DFLASH_THEME.name
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            for number in SIGNALS:
+                loop.add_signal_handler(number, self._signalled, number)
+            loop.add_signal_handler(signal.SIGINT, self.chat.action_interrupt)
+        loop.set_exception_handler(self._loop_failed)
+        self.push_screen(self.chat)
+        self.call_after_refresh(gc.freeze)
 
-    def _end(self, code: int) -> None:
-        self.exit(return_code=code)
+    async def run_async(self, **options: Any) -> int | None:
+        try:
+            await super().run_async(**options)
+        finally:
+            await self.close_session()
+        return self.return_code or 0
 
-    def _interrupt(self) -> None:
-        self.call_later(self._chat.action_interrupt)
+    def run(self, **options: Any) -> int:
+        super().run(**options)
+        return self.return_code or 0
 
-    async def on_unmount(self) -> None:
-        await self._chat.close_session()
+    async def close_session(self) -> None:
+        """May be called more than once."""
+        if not self._closed and self.chat.session is not None:
+            self._closed = True
+            await self.chat.session.close()
 
-    def _fatal_error(self) -> None:
-        """A bug: one sentence and the way to the log, never a page of internals."""
-        log.error("the screen ended", exc_info=self._exception)
-        where = f" Details: {self._crash_log}" if self._crash_log else ""
-        error = self._exception
-        text = f"dflash-agent stopped because of an error of its own ({type(error).__name__}: {error}).{where}"
-        self._exit_renderables.append(Text(text))
-        self._close_messages_no_wait()
+    def leave(self, code: int) -> None:
+        self.exit(code, return_code=code)
 
-    def on_chat_leave(self, message: Chat.Leave) -> None:
-        self.exit(return_code=message.code)
+    def action_leave(self) -> None:
+        self.leave(0)
 
-    def on_chat_copied(self, message: Chat.Copied) -> None:
-        self.copy_to_clipboard(message.text)
-        self.notify("Copied", timeout=1.5)
+    def _signalled(self, number: signal.Signals) -> None:
+        code = 128 + number
+        guard = threading.Timer(LAST_RESORT, os._exit, (code,))
+        guard.daemon = True
+        guard.start()
+        self.leave(code)
+
+    # ---- crashes
+    def crash(self, error: Exception) -> None:
+        """A bug: the traceback goes to the log, one sentence to the terminal."""
+        self._handle_exception(error)
+
+    def _handle_exception(self, error: Exception) -> None:
+        self._return_code = 1
+        if self._exception is None:
+            self._exception = error
+            self._exception_event.set()  # pyright: ignore[reportUnknownMemberType]
+            self._write_log(error)
+        cause = getattr(error, "error", error)
+        words = f"dflash-agent stopped: {type(cause).__name__}: {cause}".split("\n")[0][:300]
+        where = f"\nDetails: {self._crash_log}" if self._crash_log else ""
+        self.panic(Text(words + where))
+
+    def _print_error_renderables(self) -> None:
+        del self._exit_renderables[1:]
+        super()._print_error_renderables()
+
+    def _write_log(self, error: BaseException) -> None:
+        if self._crash_log is None:
+            return
+        with contextlib.suppress(OSError):
+            self._crash_log.parent.mkdir(parents=True, exist_ok=True)
+            with self._crash_log.open("a", encoding="utf-8", errors="replace") as log:
+                log.write("".join(traceback.format_exception(error)))
+
+    def _loop_failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What a forgotten task says goes to the log, not over the screen."""
+        error = context.get("exception")
+        if isinstance(error, BaseException):
+            self._write_log(error)

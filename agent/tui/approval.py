@@ -1,90 +1,156 @@
-"""The dock that asks. It shows what one call will do and takes one decision."""
+"""The dock that asks before something happens. Shows one question at a time; hands back a decision; a key that was
+meant for the composer never decides."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
-from rich.text import Text
+from rich.segment import Segment
 from textual import events
-from textual.containers import VerticalScroll
+from textual.geometry import Size
 from textual.message import Message
-from textual.widgets import Static
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
 from agent.events import Decision, PermissionAsked
-from agent.tui.cells.draw import safe
-from agent.tui.theme import ADDED, DIM, REMOVED, TEXT, WARN
+from agent.tui import theme
+from agent.tui.cells.entries import diff_rows
+from agent.tui.cells.paper import BLANK, clean, framed, prose, verbatim
 
-# Someone who is typing when the question appears has not read it yet.
-DEAF = 0.3  # seconds
-KEYS: dict[str, Decision] = {"y": "once", "enter": "once", "s": "session", "n": "denied"}
+CHOICES: tuple[tuple[str, str, Decision], ...] = (
+    ("y", "once", "once"),
+    ("s", "this session", "session"),
+    ("n", "no", "denied"),
+)
+TYPING = 0.3  # seconds since the last key within which the next one still belongs to the composer
+PREVIEW_MOST = 400  # lines of a diff laid out; the rest is counted
 
 
-class Approval(VerticalScroll, can_focus=True):
-    """Hidden while nothing is asked."""
-
+class Approval(ScrollView, can_focus=True):
     @dataclass
-    class Decided(Message):
+    class Answered(Message):
         request_id: str
         decision: Decision
 
+    class Stop(Message):
+        """Esc: no, and stop the turn."""
+
+    @dataclass
+    class Stray(Message):
+        """A key that belongs to the composer."""
+
+        key: str
+        character: str | None
+
     def __init__(self) -> None:
-        super().__init__(id="approval")
-        self._body = Static("", id="approval-body")
-        self._asked: list[PermissionAsked] = []
-        self._since = 0.0
-        self.display = False
+        super().__init__()
+        self.asked: PermissionAsked | None = None
+        self._choice = 0
+        self._typing_until = 0.0
+        self._rows: list[Strip] = []
 
-    def compose(self):  # noqa: ANN201
-        yield self._body
-
-    @property
-    def asking(self) -> bool:
-        return bool(self._asked)
-
-    def ask(self, event: PermissionAsked) -> None:
-        if all(a.request_id != event.request_id for a in self._asked):
-            self._asked.append(event)
-            self._show()
-
-    def settle(self, call_id: str) -> None:
-        self._asked = [a for a in self._asked if a.plan.call_id != call_id]
-        self._show()
-
-    def clear(self) -> None:
-        self._asked.clear()
-        self._show()
-
-    def _show(self) -> None:
-        self.display = bool(self._asked)
-        if self._asked:
-            self._since = time.monotonic()
-            self._body.update(_question(self._asked[0]))
-            self.scroll_home(animate=False)
+    def ask(self, asked: PermissionAsked | None, last_key: float) -> None:
+        """`last_key`: monotonic seconds of the user's last key in the composer."""
+        if asked is self.asked:
+            return
+        self.asked, self._choice = asked, 0
+        now = time.monotonic()
+        self._typing_until = now + TYPING if asked and now - last_key < 1.0 else 0.0
+        self.display = asked is not None
+        if asked:
+            self._lay_out()
+            self.scroll_to(y=0, animate=False, immediate=True)
             self.focus()
 
+    def _lay_out(self) -> None:
+        assert self.asked is not None
+        plan, width = self.asked.plan, max(10, self.size.width or self.screen.size.width - 4) - 2
+        title = clean(plan.title) or clean(plan.tool)
+        rows = framed(prose(title, width, theme.bold), Segment(""), Segment(""))
+        if plan.command is not None and plan.command.strip() not in plan.title:
+            rows += framed(
+                verbatim(clean(plan.command), width - 2, theme.ink)[0], Segment("$ ", theme.accent), Segment("  ")
+            )
+        if plan.preview.strip() and plan.preview.strip() != (plan.command or "").strip():
+            lines = plan.preview.strip("\n").split("\n")
+            rows.append(BLANK)
+            rows += framed(diff_rows("\n".join(lines[:PREVIEW_MOST]), width), Segment(""), Segment(""))
+            if len(lines) > PREVIEW_MOST:
+                rows.append(Strip([Segment(f"{len(lines) - PREVIEW_MOST} more lines", theme.faint)]))
+        self._rows = [*rows, BLANK]
+        most = max(3, self.screen.size.height // 2 - 2)
+        self.styles.height = min(len(self._rows) + 1, most) + 2
+        self.virtual_size = Size(width, len(self._rows) + 1)
+        self.refresh()
+
+    def on_resize(self) -> None:
+        if self.asked:
+            self._lay_out()
+
+    def render_line(self, y: int) -> Strip:
+        """The last line is the choices, whatever is scrolled above it."""
+        width, base = self.scrollable_content_region.width, self.rich_style
+        row = y + self.scroll_offset.y
+        if y == self.scrollable_content_region.height - 1:
+            strip = self._choices(width)
+        else:
+            strip = self._rows[row] if row < len(self._rows) else BLANK
+        return strip.adjust_cell_length(width, base).apply_style(base)
+
+    def _choices(self, width: int) -> Strip:
+        segments: list[Segment] = []
+        for n, (key, words, _) in enumerate(CHOICES):
+            meta = {"@click": f"choose({n})"}
+            style = theme.chosen if n == self._choice else theme.ink
+            if n:
+                segments.append(Segment(" · ", theme.faint))
+            mark = f"[{key} {words}]" if n == self._choice else f" {key} {words} "
+            segments.append(Segment(mark, style + style.from_meta(meta)))
+        if width > 60:
+            segments.append(Segment("   Esc stops the turn", theme.faint))
+        return Strip(segments)
+
+    def action_choose(self, choice: int) -> None:
+        self._answer(CHOICES[choice][2])
+
+    def _answer(self, decision: Decision) -> None:
+        if self.asked:
+            self.post_message(self.Answered(self.asked.request_id, decision))
+
     def on_key(self, event: events.Key) -> None:
-        decision = KEYS.get(event.key)
-        if decision is None or not self._asked:
+        now = time.monotonic()
+        if now < self._typing_until and event.key != "escape":
+            self._typing_until = now + TYPING
+            event.stop()
+            if event.is_printable or event.key == "backspace":
+                self.post_message(self.Stray(event.key, event.character))
             return
-        event.stop()
-        if time.monotonic() - self._since >= DEAF:
-            self.post_message(self.Decided(self._asked[0].request_id, decision))
+        if self._act(event.key):
+            event.stop()
+        elif event.is_printable:
+            event.stop()
+            self.post_message(self.Stray(event.key, event.character))
 
-
-def _question(event: PermissionAsked) -> RenderableType:
-    plan = event.plan
-    verb = {"edit": "Change", "execute": "Run", "read": "Read"}.get(plan.kind, "Use")
-    head = Text(f"{verb} ", f"bold {WARN}") + Text(
-        safe(plan.tool if plan.kind == "execute" else plan.title), f"bold {TEXT}"
-    )
-    parts: list[RenderableType] = [head]
-    if plan.command:
-        parts.append(Text(safe(plan.command), TEXT))
-    for line in plan.preview.split("\n") if plan.preview else ():
-        if not line.startswith(("---", "+++")):
-            style = ADDED if line.startswith("+") else REMOVED if line.startswith("-") else DIM
-            parts.append(Text(safe(line), style))
-    parts.append(Text("y once · s this session · n no · Esc stop", DIM))
-    return Group(*parts)
+    def _act(self, key: str) -> bool:
+        for shortcut, _, decision in CHOICES:
+            if key == shortcut:
+                self._answer(decision)
+                return True
+        match key:
+            case "enter":
+                self._answer(CHOICES[self._choice][2])
+            case "left" | "shift+tab":
+                self._choice = (self._choice - 1) % len(CHOICES)
+            case "right" | "tab":
+                self._choice = (self._choice + 1) % len(CHOICES)
+            case "up":
+                self.scroll_relative(y=-1, animate=False)
+            case "down":
+                self.scroll_relative(y=1, animate=False)
+            case "escape":
+                self.post_message(self.Stop())
+            case _:
+                return False
+        self.refresh()
+        return True

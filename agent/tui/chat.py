@@ -1,52 +1,74 @@
-"""The one screen: transcript, approval dock, composer, status line. Keeps no conversation of its own."""
+"""The one screen: transcript, dock, composer, status line. Passes what the user does to the session and what the
+session says to the widgets. Kept thin: what things look like is in cells/, what they mean in picture and gauge."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from textual import work
+from rich.segment import Segment
+from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
-from textual.message import Message
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Static
 
-from agent.core.permissions import MODES
+from agent.core.permissions import MODES, Mode
 from agent.core.session import Session
-from agent.events import Event, PermissionAsked, PermissionSettled, TurnEnded
+from agent.errors import AgentError
+from agent.events import Event
+from agent.tui import theme
 from agent.tui.approval import Approval
+from agent.tui.cells.paper import BLANK, clean, console, one_line
 from agent.tui.composer import Composer
+from agent.tui.gauge import Gauge
 from agent.tui.picture import Picture
-from agent.tui.pump import pump
-from agent.tui.status import Status
+from agent.tui.pump import Pump
+from agent.tui.status import status_line
 from agent.tui.transcript import Transcript
 
-QUIT_TWICE = 2.0  # seconds within which the second Ctrl+C quits
-HELP = """Enter send, while it works: steer · Alt+Enter queue · Shift+Enter or Ctrl+J new line · Esc stop
-Ctrl+O unfold · Shift+Tab permission mode · Up/Down earlier messages · PageUp/PageDown scroll · Ctrl+C twice quit
-Commands: /help, /quit"""
+NARROW, LOW = 20, 10  # columns below which a note stands in for the screen; rows below which the frame goes
+TWICE = 2.0  # seconds between the two Ctrl+C that quit
+HELP = """Enter send · Shift+Enter or Ctrl+J newline · Esc stop the turn · Ctrl+C clear, twice quits
+Up/Down what you said before · Shift+Tab permission mode · Ctrl+O unfold all · PageUp/PageDown scroll
+While it works: Enter steers after the current tool, Alt+Enter queues.
+Commands: /help · /mode ask|accept-edits|plan|auto · /quit (=/exit)"""
+COMMANDS = "/help, /mode, /quit, /exit"
+
+
+class Status(Widget):
+    """The last line of the screen."""
+
+    def __init__(self, gauge: Gauge, label: str) -> None:
+        super().__init__()
+        self._gauge = gauge
+        self._label = label
+        self.hint = ""
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.rich_style
+        if self.hint:
+            strip = Strip([Segment(f" {one_line(self.hint, width - 2)}", theme.warn)])
+        else:
+            text = status_line(self._gauge, self._label, time.monotonic(), width)
+            strip = Strip(list(text.render(console(width))))
+        return strip.adjust_cell_length(width, base).apply_style(base)
 
 
 class Chat(Screen[None]):
-    @dataclass
-    class Leave(Message):
-        code: int
-
-    @dataclass
-    class Copied(Message):
-        text: str
-
-    BINDINGS: ClassVar = [
-        Binding("escape", "stop", "Stop", priority=True),
-        Binding("ctrl+c", "interrupt", "Clear or quit", priority=True),
-        Binding("shift+tab", "mode", "Mode", priority=True),
-        Binding("ctrl+o", "unfold", "Unfold", priority=True),
-        Binding("pageup", "page(-1)", "Up", priority=True),
-        Binding("pagedown", "page(1)", "Down", priority=True),
+    CSS_PATH = "chat.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", priority=True, show=False),
+        Binding("ctrl+o", "unfold", priority=True, show=False),
+        Binding("pageup", "page(-1)", priority=True, show=False),
+        Binding("pagedown", "page(1)", priority=True, show=False),
+        Binding("ctrl+end", "follow", priority=True, show=False),
+        Binding("escape", "stop", show=False),
     ]
 
     def __init__(
@@ -54,154 +76,212 @@ class Chat(Screen[None]):
         open_session: Callable[[], Session],
         *,
         label: str,
-        mode: str,
+        welcome: Sequence[Strip],
+        composer: Composer,
+        read_branch: Callable[[], str] | None,
         first_prompt: str,
         notes: Sequence[str],
-        read_branch: Callable[[], str] | None,
+        fail: Callable[[Exception], None],
+        leave: Callable[[int], None],
     ) -> None:
         super().__init__()
-        self._open_session = open_session
-        self._first_prompt = first_prompt
+        self._open = open_session
         self._read_branch = read_branch
-        self._session: Session | None = None
-        self._early: list[str] = []
-        self._quit_asked = 0.0
-        self.picture = Picture()
-        self.status = Status(label, mode)
-        for note in notes:
-            self.picture.note("info", note)
+        self._fail = fail
+        self._leave = leave
+        self.picture, self.gauge = Picture(), Gauge()
+        self.transcript = Transcript(self.picture, welcome)
+        self.approval, self.composer = Approval(), composer
+        self.status = Status(self.gauge, label)
+        self.session: Session | None = None
+        self._unsent: list[str] = [first_prompt] if first_prompt.strip() else []
+        self._ticking: Timer | None = None
+        self._interrupted = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        for text in notes:
+            self.picture.note(text)
 
     def compose(self) -> ComposeResult:
-        yield Transcript(self.picture)
-        yield Approval()
-        yield Composer()
-        yield Static("", id="status", markup=False)
+        yield self.transcript
+        yield self.approval
+        yield self.composer
+        yield self.status
+        yield Static("Make this window wider, please.", id="narrow", markup=False)
 
-    # ---- life
     def on_mount(self) -> None:
-        self.query_one(Composer).focus()
-        self.set_interval(1.0, self._tick)
-        self._draw()
-        # after the first paint: reading sessions and building tools takes time the eye would notice
-        self.call_after_refresh(self._connect)
-
-    def _connect(self) -> None:
-        session = self._session = self._open_session()
-        self.status.mode = session.mode
-        self._follow(session)
-        self._refresh_branch()
-        for text in [*([self._first_prompt] if self._first_prompt else []), *self._early]:
-            session.submit(text)
-
-    @work(exclusive=True, group="pump")
-    async def _follow(self, session: Session) -> None:
-        await pump(session.subscribe(), self._fold, self._draw)
-
-    async def close_session(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    def _fold(self, event: Event) -> None:
-        self.picture.apply(event)
-        self.status.apply(event, time.monotonic())
-        match event:
-            case PermissionAsked():
-                self.query_one(Approval).ask(event)
-            case PermissionSettled(call_id=call_id):
-                self._settled(call_id)
-            case TurnEnded():
-                self.query_one(Approval).clear()
-                self.query_one(Composer).focus()
-                self._refresh_branch()
-            case _:
-                pass
-
-    def _settled(self, call_id: str) -> None:
-        dock = self.query_one(Approval)
-        dock.settle(call_id)
-        if not dock.asking:
-            self.query_one(Composer).focus()
-
-    def _draw(self) -> None:
-        self.query_one(Transcript).show()
-        self._draw_status()
-
-    def _draw_status(self) -> None:
-        line = self.query_one("#status", Static)
-        line.update(self.status.line(max(1, self.size.width - 2), time.monotonic()))
-
-    def _tick(self) -> None:
-        if self.status.busy:
-            self._draw_status()
+        self.approval.border_title = "Allow this?"
+        self._ticking = self.set_interval(1.0, self.status.refresh, pause=True)
+        self.composer.focus()
+        self.call_after_refresh(self._start)
 
     def on_resize(self) -> None:
-        self.set_class(self.size.width < 20 or self.size.height < 5, "tiny")
-        if self.is_mounted:
-            self._draw_status()
+        width, height = self.size
+        narrow = width < NARROW
+        self.set_class(narrow, "-narrow")
+        self.set_class(height < LOW, "-low")
+        if not narrow and self.focused is None:
+            (self.approval if self.approval.asked else self.composer).focus()
 
-    @work(exclusive=True, group="branch")
-    async def _refresh_branch(self) -> None:
+    def spawn(self, work: asyncio.Task[None]) -> None:
+        """Hold on to a task until it is done; its bug is the app's."""
+        self._tasks.add(work)
+        work.add_done_callback(self._finished)
+
+    def _finished(self, work: asyncio.Task[None]) -> None:
+        self._tasks.discard(work)
+        if not work.cancelled() and isinstance(error := work.exception(), Exception):
+            self._fail(error)
+
+    # ---- the session
+    def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._show()
+        self.spawn(loop.create_task(self._branch()))
+        try:
+            self.session = self._open()
+        except AgentError as error:
+            self.picture.note(str(error), "error")
+            self._show()
+            return
+        self.gauge.mode = self.session.mode
+        pump = Pump(self._fold, self._show, self._fail)
+        self.spawn(loop.create_task(pump.run(self.session.subscribe()), name="pump"))
+        for text in self._unsent:
+            self.session.submit(text)
+        self._unsent.clear()
+        self.picture.queue = ()
+        self._show()
+
+    async def _branch(self) -> None:
         if self._read_branch is not None:
-            self.status.branch = await asyncio.to_thread(self._read_branch)
-            self._draw_status()
+            self.gauge.branch = await asyncio.to_thread(self._read_branch)
+            self.status.refresh()
+
+    def _fold(self, event: Event) -> None:
+        was = self.gauge.activity
+        self.picture.apply(event)
+        self.gauge.apply(event, time.monotonic())
+        if was != "idle" and self.gauge.activity == "idle" and self._read_branch is not None:
+            self.spawn(asyncio.get_running_loop().create_task(self._branch()))
+
+    def _show(self) -> None:
+        if not self.is_attached:
+            return
+        self.transcript.show()
+        asking = self.picture.asking[0] if self.picture.asking else None
+        had = self.approval.asked is not None
+        self.approval.ask(asking, self.composer.last_key)
+        if had and asking is None:
+            self.composer.focus()
+        if self._ticking is not None:
+            if self.gauge.busy:
+                self._ticking.resume()
+            else:
+                self._ticking.pause()
+        self.status.refresh()
 
     # ---- what the user does
-    def on_composer_sent(self, message: Composer.Sent) -> None:
-        text = message.text
-        word = text.strip().split(maxsplit=1)[0]
-        if word in ("/quit", "/exit"):
-            self.post_message(self.Leave(0))
-        elif word.startswith("/") and "/" not in word[1:] and word[1:].isalpha():
-            known = word == "/help"
-            self.picture.note("info" if known else "warning", HELP if known else f"There is no command {word}.\n{HELP}")
-            if not known:
-                self.query_one(Composer).put_back(text)
-            self._draw()
-        elif self._session is None:
-            self._early.append(text)
-        elif message.how == "steer":
-            self._session.steer(text)
+    @on(Composer.Sent)
+    def _sent(self, message: Composer.Sent) -> None:
+        self._hint("")
+        self.transcript.follow()
+        word = message.text.strip()
+        if word.startswith("/") and "\n" not in word and "/" not in word[1:].split(" ")[0]:
+            self._command(word)
+        elif self.session is None:
+            self._unsent.append(message.text)
+            self.picture.queue = tuple(self._unsent)
+            self._show()
+        elif self.session.running and not message.queued:
+            self.session.steer(message.text)
         else:
-            self._session.submit(text)
+            self.session.submit(message.text)
 
-    def on_approval_decided(self, message: Approval.Decided) -> None:
-        if self._session is not None:
-            self._session.answer(message.request_id, message.decision)
+    def _command(self, line: str) -> None:
+        name, _, rest = line.partition(" ")
+        match name:
+            case "/quit" | "/exit":
+                self._leave(0)
+            case "/help":
+                self.picture.note(HELP)
+            case "/mode" if rest.strip() in MODES:
+                self._set_mode(cast(Mode, rest.strip()))
+            case _:
+                self.picture.note(f"{name} is not a command here. There are {COMMANDS}.", "warning")
+        self._show()
 
-    async def action_stop(self) -> None:
-        if self._session is not None and self._session.running:
-            self._stop(self._session)
+    def _set_mode(self, mode: Mode) -> None:
+        if self.session is not None:
+            self.session.set_mode(mode)
+        self.gauge.mode = mode
+        self.status.refresh()
 
-    @work(group="stop")
-    async def _stop(self, session: Session) -> None:
+    @on(Composer.NextMode)
+    def _next_mode(self) -> None:
+        if self.session is not None:
+            self._set_mode(MODES[(MODES.index(self.session.mode) + 1) % len(MODES)])
+
+    @on(Composer.Stop)
+    @on(Approval.Stop)
+    def action_stop(self) -> None:
+        if self.session is not None and self.session.running:
+            self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
+
+    async def _cancel(self, session: Session) -> None:
         unsent = await session.cancel()
-        if unsent:
-            self.query_one(Composer).put_back("\n\n".join(unsent))
+        if unsent and not self.composer.text.strip():
+            self.composer.put("\n\n".join(unsent))
 
-    async def action_interrupt(self) -> None:
-        composer = self.query_one(Composer)
-        if selected := self.get_selected_text():
-            self.post_message(self.Copied(selected))
+    @on(Approval.Answered)
+    def _answered(self, message: Approval.Answered) -> None:
+        if self.session is not None:
+            self.session.answer(message.request_id, message.decision)
+
+    @on(Approval.Stray)
+    def _stray(self, message: Approval.Stray) -> None:
+        self.composer.last_key = time.monotonic()
+        if message.key == "backspace":
+            self.composer.action_delete_left()
+        elif message.character:
+            self.composer.insert(message.character)
+
+    def action_interrupt(self) -> None:
+        """Ctrl+C: copies a selection, else stops the turn, else clears the text, else quits when pressed twice."""
+        if self.get_selected_text():
+            self.action_copy_text()
             self.clear_selection()
-        elif self._session is not None and self._session.running:
-            self._stop(self._session)
-        elif composer.text:
-            composer.take()
-        elif time.monotonic() - self._quit_asked < QUIT_TWICE:
-            self.post_message(self.Leave(130))
+            return
+        now = time.monotonic()
+        if self.session is not None and self.session.running:
+            self.action_stop()
+        elif self.composer.text:
+            self.composer.take()
+        elif now - self._interrupted < TWICE:
+            self._leave(130)
         else:
-            self._quit_asked = time.monotonic()
-            self.picture.note("info", "Press Ctrl+C again to quit.")
-            self._draw()
+            self._interrupted = now
+            self._hint("Press Ctrl+C again to quit")
+            self.set_timer(TWICE, lambda: self._hint(""))
 
-    def action_mode(self) -> None:
-        if self._session is not None:
-            at = MODES.index(self._session.mode)
-            self._session.set_mode(MODES[(at + 1) % len(MODES)])
+    def _hint(self, text: str) -> None:
+        self.status.hint = text
+        self.status.refresh()
 
     def action_unfold(self) -> None:
-        self.query_one(Transcript).toggle_unfolded()
+        self.transcript.unfold()
 
     def action_page(self, direction: int) -> None:
-        transcript = self.query_one(Transcript)
-        transcript.scroll_relative(y=direction * max(1, transcript.size.height - 2), animate=False)
+        self.transcript.scroll_relative(y=direction * max(1, self.transcript.size.height - 2), animate=False)
+
+    def action_follow(self) -> None:
+        self.transcript.follow()
+
+
+def welcome_strips(title: str, folder: str) -> list[Strip]:
+    return [
+        BLANK,
+        Strip([Segment("▸ ", theme.accent_bold), Segment(clean(title), theme.bold)]),
+        Strip([Segment("  "), Segment(clean(folder), theme.quiet)]),
+        Strip([Segment("  "), Segment("/help for keys and commands", theme.faint)]),
+        BLANK,
+    ]

@@ -1,102 +1,139 @@
-"""Where the user types. Never loses a line: long pastes are kept beside the text and sent whole."""
+"""Where the user writes. Turns keys into messages; knows nothing of sessions. A big paste is one token on the screen
+and whole in what is sent."""
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from textual import events
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
 
-PASTE_LINES, PASTE_CHARS = 5, 1000  # a longer paste becomes one token in the text
-NEWLINE_KEYS = ("shift+enter", "ctrl+j")
-QUEUE_KEYS = ("alt+enter", "ctrl+enter")
+PASTE_LINES, PASTE_CHARACTERS = 5, 1000  # above either a paste becomes a token
+_TOKEN = re.compile(r"\[Pasted [\d,]+ (?:lines|characters) #(\d+)\]")
+
+
+def ignore(_text: str) -> None:
+    pass
 
 
 class Composer(TextArea):
-    """Posts Sent. `history` holds earlier messages, oldest first."""
-
     @dataclass
     class Sent(Message):
-        """`how`: join the running turn, or wait for its end."""
+        """`queued`: behind the running turn rather than into it."""
 
         text: str
-        how: Literal["steer", "queue"]
+        queued: bool
 
-    def __init__(self) -> None:
-        super().__init__(id="composer", soft_wrap=True, show_line_numbers=False, tab_behavior="focus", compact=True)
-        self.placeholder = "Ask, or describe what to build"
-        self.highlight_cursor_line = False
-        self._pasted: dict[str, str] = {}
-        self._history: list[str] = []
-        self._at = 0
+    class Stop(Message):
+        """Esc."""
+
+    class NextMode(Message):
+        """Shift+Tab."""
+
+    def __init__(self, history: Sequence[str] = (), remember: Callable[[str], None] = ignore) -> None:
+        super().__init__(
+            "",
+            soft_wrap=True,
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder=Content("What shall we build?"),
+            max_checkpoints=50,
+        )
+        self._past = list(history)
+        self._remember = remember
+        self._at: int | None = None
         self._draft = ""
+        self._pasted: dict[str, str] = {}
+        self.last_key = 0.0
 
-    def whole_text(self) -> str:
-        """What will be sent: pastes in full."""
-        text = self.text
-        for token, pasted in self._pasted.items():
-            text = text.replace(token, pasted)
-        return text
+    # ---- text
+    def whole(self) -> str:
+        """What is written, with every paste in its place."""
+        return _TOKEN.sub(lambda m: self._pasted.get(m.group(), m.group()), self.text)
+
+    def put(self, text: str) -> None:
+        """Replace what is written."""
+        self.clear()
+        self.insert(self._shortened(text))
 
     def take(self) -> str:
-        text = self.whole_text()
-        if text.strip():
-            self._history.append(self.text if len(self.text) < 4000 else text[:4000])
-        self._at = len(self._history)
-        self.text = ""
+        text = self.whole()
+        self.clear()
         self._pasted.clear()
+        self._at = None
         return text
 
-    def put_back(self, text: str) -> None:
-        """Text that was not sent goes before what is being typed."""
-        if text.strip():
-            self.text = f"{text}\n{self.text}" if self.text else ""
-            if not self.text:
-                self._insert_paste(text)
-            self.move_cursor(self.document.end)
-
-    async def _on_key(self, event: events.Key) -> None:
-        if event.key == "enter" or event.key in QUEUE_KEYS:
-            event.stop()
-            event.prevent_default()
-            if self.text.strip():
-                self.post_message(self.Sent(self.take(), "queue" if event.key in QUEUE_KEYS else "steer"))
-        elif event.key in NEWLINE_KEYS:
-            event.stop()
-            event.prevent_default()
-            self.insert("\n")
-        elif (event.key == "up" and self.cursor_location[0] == 0) or (
-            event.key == "down" and self.cursor_location[0] == self.document.line_count - 1
-        ):
-            if self._recall(-1 if event.key == "up" else 1):
-                event.stop()
-                event.prevent_default()
-        else:
-            await super()._on_key(event)
+    def _shortened(self, text: str) -> str:
+        lines = text.count("\n") + 1
+        if lines <= PASTE_LINES and len(text) <= PASTE_CHARACTERS:
+            return text
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        token = f"[Pasted {size} #{len(self._pasted) + 1}]"
+        self._pasted[token] = text
+        return token
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        self._insert_paste(event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        self.last_key = time.monotonic()
+        if text and (result := self._replace_via_keyboard(self._shortened(text), *self.selection)):
+            self.move_cursor(result.end_location)
 
-    def _insert_paste(self, text: str) -> None:
-        lines = text.count("\n") + 1
-        if lines > PASTE_LINES or len(text) > PASTE_CHARS:
-            size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
-            token = f"[Pasted {size} #{len(self._pasted) + 1}]"
-            self._pasted[token] = text
-            text = token
-        self.insert(text)
+    # ---- keys
+    async def _on_key(self, event: events.Key) -> None:
+        self.last_key = time.monotonic()
+        if self._own_key(event.key):
+            event.stop()
+            event.prevent_default()
+            return
+        await super()._on_key(event)
+
+    def _own_key(self, key: str) -> bool:
+        match key:
+            case "enter" | "alt+enter":
+                self._send(queued=key == "alt+enter")
+            case "shift+enter" | "ctrl+j":
+                self.insert("\n")
+            case "escape":
+                self.post_message(self.Stop())
+            case "shift+tab":
+                self.post_message(self.NextMode())
+            case "tab":
+                pass
+            case "up" if self.cursor_at_first_line:
+                return self._recall(-1)
+            case "down" if self.cursor_at_last_line:
+                return self._recall(+1)
+            case _:
+                return False
+        return True
+
+    def _send(self, queued: bool) -> None:
+        if not self.text.strip():
+            return
+        text = self.take()
+        self._past.append(text)
+        self._remember(text)
+        self.post_message(self.Sent(text, queued))
 
     def _recall(self, step: int) -> bool:
-        to = self._at + step
-        if not 0 <= to <= len(self._history):
-            return False
-        if self._at == len(self._history):
-            self._draft = self.text
-        self._at = to
-        self.text = self._draft if to == len(self._history) else self._history[to]
-        self.move_cursor(self.document.end)
+        if self._at is None:
+            if step > 0 or not self._past:
+                return False
+            self._draft, self._at = self.whole(), len(self._past)
+        at = self._at + step
+        if at < 0:
+            return True
+        if at >= len(self._past):
+            self.put(self._draft)
+            self._at = None
+            return True
+        self._at = at
+        self.put(self._past[at])
         return True

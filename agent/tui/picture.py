@@ -1,12 +1,11 @@
-"""What the transcript shows, folded from events. Pure: no widgets, no widths.
-
-At rest, the picture folded from durable events alone is the same as the one that was folded live.
-"""
+"""The conversation as a list of entries, folded from events. Durable events alone draw the same entries as all of
+them; notes are beside the conversation and vanish with the screen. Knows nothing of widgets or widths."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
 
 from agent.events import (
     AssistantAdded,
@@ -17,165 +16,236 @@ from agent.events import (
     Notice,
     PermissionAsked,
     PermissionSettled,
-    PlanKind,
+    QueueChanged,
     ResultAdded,
     ServerChanged,
+    SettingsChanged,
     StepRetrying,
+    StepStarted,
     TextDelta,
     ThinkingDelta,
     ToolProgress,
     TurnEnded,
     TurnStarted,
 )
+from agent.messages import AssistantMessage, Timings, ToolCall
 
 CallState: TypeAlias = Literal["writing", "planned", "asking", "running", "ok", "failed"]
+OUTPUT_MOST = 200_000  # characters of live output kept for the screen
 
 
-@dataclass(frozen=True, slots=True)
-class UserCell:
-    text: str
+@dataclass(slots=True)
+class Entry:
+    """`version` grows with each change, so that a cell is drawn again only when it must be."""
+
+    key: str
+    version: int = field(default=0, compare=False)
+
+
+@dataclass(slots=True)
+class Said(Entry):
+    text: str = ""
     steered: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ThoughtCell:
-    text: str
-    open: bool = False
+@dataclass(slots=True)
+class Thought(Entry):
+    text: str = ""
+    live: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerCell:
-    text: str
-    open: bool = False
-    cut: bool = False
+@dataclass(slots=True)
+class Answer(Entry):
+    text: str = ""
+    live: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallCell:
-    tool: str
-    kind: PlanKind
-    title: str
-    state: CallState
-    command: str = ""
+@dataclass(slots=True)
+class Call(Entry):
+    tool: str = ""
+    state: CallState = "planned"
+    kind: str = "other"
+    title: str = ""
+    command: str | None = None
     preview: str = ""
     output: str = ""
     seconds: float = 0.0
+    denied: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NoteCell:
-    level: Literal["info", "warning", "error"]
-    text: str
+@dataclass(slots=True)
+class End(Entry):
+    outcome: str = "done"
+    detail: str = ""
+    seconds: float = 0.0
+    waited: float = 0.0
+    timings: tuple[Timings, ...] = ()
 
 
-Cell: TypeAlias = UserCell | ThoughtCell | AnswerCell | CallCell | NoteCell
+@dataclass(slots=True)
+class Note(Entry):
+    level: Literal["info", "warning", "error"] = "info"
+    text: str = ""
 
 
 class Picture:
-    """`cells` by key, in order; `changed` collects the keys touched since it was last taken."""
-
     def __init__(self) -> None:
-        self.cells: dict[str, Cell] = {}
-        self._changed: set[str] = set()
-        self._numbers = 0
+        self.entries: list[Entry] = []
+        self.queue: tuple[str, ...] = ()
+        self.asking: list[PermissionAsked] = []
+        self.mode: str | None = None
+        self.removed = 0  # grows when an entry goes away: positions have changed
+        self._by_key: dict[str, Entry] = {}
+        self._open: list[str] = []
+        self._timings: list[Timings] = []
+        self._notes = 0
 
-    def take_changed(self) -> set[str]:
-        changed, self._changed = self._changed, set()
-        return changed
+    @property
+    def conversation(self) -> list[Entry]:
+        """Without the notes: what durable events alone draw."""
+        return [e for e in self.entries if not isinstance(e, Note)]
 
-    def settled(self) -> list[Cell]:
-        """Without what only a live view has: the notes of the moment."""
-        return [cell for key, cell in self.cells.items() if not key.startswith("note:")]
-
-    def note(self, level: Literal["info", "warning", "error"], text: str, key: str = "note") -> None:
-        self._numbers += 1
-        self._set(f"{key}:{self._numbers}", NoteCell(level, text))
+    def note(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+        self._notes += 1
+        self._add(Note(f"note-{self._notes}", level=level, text=text))
 
     def apply(self, event: Event) -> None:
         match event:
             case TurnStarted(message=message, steered=steered):
-                self._set(f"user:{message.id}", UserCell(message.text, steered))
-            case ThinkingDelta(message_id=m, text=text):
-                old = self.cells.get(f"thought:{m}")
-                self._set(f"thought:{m}", ThoughtCell((old.text if isinstance(old, ThoughtCell) else "") + text, True))
-            case TextDelta(message_id=m, text=text):
-                old = self.cells.get(f"answer:{m}")
-                self._set(f"answer:{m}", AnswerCell((old.text if isinstance(old, AnswerCell) else "") + text, True))
-            case CallDelta(message_id=m, index=index, name=name, text=text):
-                old = self.cells.get(f"writing:{m}:{index}")
-                size = len(text) + (len(old.output) if isinstance(old, CallCell) else 0)
-                self._set(f"writing:{m}:{index}", CallCell(name, "other", "", "writing", output="·" * size))
-            case AssistantAdded():
-                self._reply(event)
+                if not steered:
+                    self._timings = []
+                self._add(Said(f"user-{message.id}", text=message.text, steered=steered))
+            case StepStarted():
+                self._drop_open()
+            case TextDelta(message_id=key, text=text):
+                self._answer(key, live=True).text += text
+            case ThinkingDelta(message_id=key, text=text):
+                self._thought(key, live=True).text += text
+            case CallDelta():
+                self._call_delta(event)
+            case AssistantAdded(message=message):
+                self._reply(message)
             case CallPlanned():
-                self._set(f"call:{event.call_id}", _planned(event))
+                self._planned(event)
             case PermissionAsked(plan=plan):
-                self._set(f"call:{plan.call_id}", replace(_planned(plan), state="asking"))
+                self.asking.append(event)
+                self._planned(plan).state = "asking"
             case PermissionSettled(call_id=call_id, decision=decision):
-                self._update(call_id, "planned" if decision == "denied" else "running")
+                self.asking = [a for a in self.asking if a.plan.call_id != call_id]
+                call = self._call(call_id)
+                call.denied = decision == "denied"
+                call.state = "planned" if call.denied else "running"
             case ToolProgress(call_id=call_id, text=text):
-                cell = self.cells.get(f"call:{call_id}")
-                if isinstance(cell, CallCell):
-                    self._set(f"call:{call_id}", replace(cell, output=cell.output + text))
+                call = self._call(call_id)
+                call.state = "running"
+                call.output = (call.output + text)[-OUTPUT_MOST:]
             case ResultAdded():
                 self._result(event)
-            case TurnEnded(outcome=outcome, detail=detail):
-                self._ended(event.turn, outcome, detail)
+            case TurnEnded():
+                self._drop_open()
+                self.asking = []
+                end = End(f"end-{event.turn}", outcome=event.outcome, detail=event.detail, seconds=event.seconds)
+                end.waited, end.timings = event.waited, tuple(self._timings)
+                self._add(end)
+            case _:
+                self._beside(event)
+
+    def _beside(self, event: Event) -> None:
+        match event:
             case Compacted(dropped_messages=count):
-                self.note("info", f"Compacted: {count} messages became a summary.", "durable")
+                text = f"Conversation compacted: {count} messages became a summary."
+                self._add(End(f"compacted-{len(self.entries)}", outcome="compacted", detail=text))
+            case SettingsChanged(key="mode", value=value):
+                self.mode = value
+            case QueueChanged(texts=texts):
+                self.queue = texts
+            case StepRetrying(attempt=attempt, why=why):
+                self._drop_open()
+                self.note(f"Trying again ({attempt}): {why}", "warning")
             case Notice(level=level, text=text):
-                self.note(level, text)
-            case StepRetrying(why=why, attempt=attempt):
-                self.note("warning", f"Trying again ({attempt}): {why}")
+                self.note(text, level)
             case ServerChanged(state=state) if state.kind == "failed":
-                self.note("error", "\n".join([state.why, *state.last_words[-6:]]))
+                self.note("\n".join([f"The engine failed: {state.why}", *state.last_words[-6:]]), "error")
             case _:
                 pass
 
-    # ---- parts
-    def _reply(self, event: AssistantAdded) -> None:
-        message = event.message
-        for key in [k for k in self.cells if k.startswith(f"writing:{message.id}:")]:
-            self._drop(key)
-        for key in (f"thought:{message.id}", f"answer:{message.id}"):  # thought first, whatever came first
-            self._drop(key)
+    # ---- entries
+    def _add(self, entry: Entry) -> Any:
+        self.entries.append(entry)
+        self._by_key[entry.key] = entry
+        return entry
+
+    def _entry(self, key: str, kind: type[Entry], live: bool) -> Any:
+        entry = self._by_key.get(key)
+        if entry is None:
+            entry = self._add(kind(key))
+            if live:
+                self._open.append(key)
+        entry.version += 1
+        return entry
+
+    def _answer(self, message_id: str, live: bool) -> Answer:
+        answer: Answer = self._entry(f"text-{message_id}", Answer, live)
+        answer.live = live
+        return answer
+
+    def _thought(self, message_id: str, live: bool) -> Thought:
+        thought: Thought = self._entry(f"think-{message_id}", Thought, live)
+        thought.live = live
+        return thought
+
+    def _call(self, call_id: str) -> Call:
+        return cast(Call, self._entry(f"call-{call_id}", Call, live=False))
+
+    def _call_delta(self, event: CallDelta) -> None:
+        call: Call = self._entry(f"live-{event.message_id}-{event.index}", Call, live=True)
+        call.state = "writing"
+        call.tool = event.name or call.tool
+        call.preview += event.text
+
+    def _drop_open(self) -> None:
+        """What came live and never became durable goes."""
+        gone = set(self._open)
+        self._open = []
+        if gone:
+            self.entries = [e for e in self.entries if e.key not in gone]
+            self.removed += 1
+            for key in gone:
+                self._by_key.pop(key, None)
+
+    def _reply(self, message: AssistantMessage) -> None:
+        self._timings.append(message.timings)
+        self._drop_open()
         if message.thinking.strip():
-            self._set(f"thought:{message.id}", ThoughtCell(message.thinking))
+            self._thought(message.id, live=False).text = message.thinking
         if message.text.strip():
-            cut = message.finish in ("interrupted", "error", "length")
-            self._set(f"answer:{message.id}", AnswerCell(message.text, cut=cut))
+            self._answer(message.id, live=False).text = message.text
+        for call in message.calls:
+            entry = self._call(call.id)
+            entry.tool, entry.title = call.name, summary_of(call)
+
+    def _planned(self, plan: CallPlanned) -> Call:
+        call = self._call(plan.call_id)
+        call.tool, call.kind, call.title = plan.tool, plan.kind, plan.title or call.title
+        call.command, call.preview = plan.command, plan.preview
+        return call
 
     def _result(self, event: ResultAdded) -> None:
-        old = self.cells.get(f"call:{event.call_id}")
-        base = old if isinstance(old, CallCell) else CallCell(event.tool, "other", event.tool or "?", "planned")
-        state: CallState = "failed" if event.failed else "ok"
-        output = event.display or event.text
-        self._set(f"call:{event.call_id}", replace(base, state=state, output=output, seconds=event.seconds))
-
-    def _ended(self, turn: int, outcome: str, detail: str) -> None:
-        for key, cell in list(self.cells.items()):
-            if key.startswith("writing:"):
-                self._drop(key)
-            elif isinstance(cell, ThoughtCell | AnswerCell) and cell.open:
-                self._set(key, replace(cell, open=False))
-        if outcome == "interrupted":
-            self._set(f"end:{turn}", NoteCell("warning", "Interrupted."))
-        elif outcome != "done":
-            self._set(f"end:{turn}", NoteCell("error" if outcome == "failed" else "warning", detail))
-
-    def _update(self, call_id: str, state: CallState) -> None:
-        cell = self.cells.get(f"call:{call_id}")
-        if isinstance(cell, CallCell):
-            self._set(f"call:{call_id}", replace(cell, state=state))
-
-    def _set(self, key: str, cell: Cell) -> None:
-        self.cells[key] = cell
-        self._changed.add(key)
-
-    def _drop(self, key: str) -> None:
-        if self.cells.pop(key, None) is not None:
-            self._changed.add(key)
+        call = self._call(event.call_id)
+        call.tool = event.tool
+        call.state = "failed" if event.failed else "ok"
+        call.output = event.display or event.text
+        call.seconds = event.seconds
+        self.asking = [a for a in self.asking if a.plan.call_id != event.call_id]
 
 
-def _planned(event: CallPlanned) -> CallCell:
-    return CallCell(event.tool, event.kind, event.title, "planned", event.command or "", event.preview)
+def summary_of(call: ToolCall) -> str:
+    """The first text among the arguments, for a call that has no plan yet."""
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        return ""
+    if not isinstance(arguments, dict):
+        return ""
+    values = cast(dict[str, Any], arguments).values()
+    return next((v for v in values if isinstance(v, str)), "")

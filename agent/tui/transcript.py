@@ -1,158 +1,235 @@
-"""The whole conversation as one line-API widget of cached strips: its cost does not grow with the history."""
+"""The conversation on the screen: one widget that is asked for visible lines only. Every entry is cached as strips per
+width; what is out of sight is wrapped again when it comes into sight or when there is time."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate
+from collections.abc import Sequence
+from typing import ClassVar
 
-from rich.style import Style
-from textual import events
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from agent.tui.cells.answer import StreamedAnswer
-from agent.tui.cells.cells import cell_strips
-from agent.tui.picture import AnswerCell, CallCell, Cell, Picture, UserCell
+from agent.tui import theme
+from agent.tui.cells.entries import entry_strips
+from agent.tui.cells.paper import BLANK, one_line
+from agent.tui.cells.stream import StreamedAnswer
+from agent.tui.picture import Answer, Entry, Picture
 
-BATCH = 20  # cells drawn anew in one idle moment after the width changed
-IDLE = 0.02  # seconds between such moments
-MARGIN = 2  # cells left free at the right, for the scroll bar and for air
+IDLE_BATCH = 40  # entries wrapped again in one go while nothing else happens
 
 
-class Transcript(ScrollView, can_focus=True):
-    """`show` draws what has changed in the picture. Follows the end unless the user has scrolled up."""
+class Block:
+    """One entry and the strips it was last drawn as."""
 
+    __slots__ = ("entry", "height_of", "stream", "strips", "unfolded", "version", "width")
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.version = -1
+        self.width = 0
+        self.unfolded = False
+        self.strips: list[Strip] = []
+        self.stream: StreamedAnswer | None = None
+
+    def stale(self, width: int, unfolded: bool) -> bool:
+        return self.version != self.entry.version or self.width != width or self.unfolded != unfolded
+
+    def draw(self, width: int, unfolded: bool) -> None:
+        entry = self.entry
+        if isinstance(entry, Answer) and entry.live:
+            if self.stream is None or self.stream.width != width:
+                self.stream = StreamedAnswer(width)
+            self.strips = [*self.stream.feed(entry.text), BLANK]
+        else:
+            self.stream = None
+            self.strips = entry_strips(entry, width, unfolded)
+        self.version, self.width, self.unfolded = entry.version, width, unfolded
+
+
+class Transcript(ScrollView, can_focus=False):
     ALLOW_SELECT = True
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("end", "scroll_end", show=False)]
 
-    def __init__(self, picture: Picture) -> None:
-        super().__init__(id="transcript")
+    def __init__(self, picture: Picture, welcome: Sequence[Strip] = ()) -> None:
+        super().__init__()
         self._picture = picture
-        self._drawn: dict[str, list[Strip]] = {}
-        self._streams: dict[str, StreamedAnswer] = {}
-        self._keys: list[str] = []
-        self._ends: list[int] = []  # line after the last of each cell
-        self._stale: set[str] = set()
-        self._width = 0
+        self.welcome: list[Strip] = list(welcome)
+        self._blocks: list[Block] = []
+        self._starts: list[int] = []
+        self._total = 0
+        self._removed = 0
+        self._tail: list[Strip] = []
+        self._following = True
+        self._rewrapping = False
         self.unfolded = False
 
-    # ---- drawing
-    def show(self) -> None:
-        changed = self._picture.take_changed()
-        if not changed or not self._width:
-            self._stale |= changed
-            return
-        follow = self.following
-        for key in changed:
-            self._draw(key)
-        self._layout(follow)
+    @property
+    def allow_select(self) -> bool:
+        return True
 
     @property
-    def following(self) -> bool:
-        return self.scroll_offset.y >= self.max_scroll_y - 1
+    def line_width(self) -> int:
+        return max(8, self.size.width - 3)
 
-    def toggle_unfolded(self) -> None:
-        self.unfolded = not self.unfolded
-        self._redraw_all()
-
-    def _draw(self, key: str) -> None:
-        cell = self._picture.cells.get(key)
-        self._stale.discard(key)
-        if cell is None:
-            self._drawn.pop(key, None)
-            self._streams.pop(key, None)
+    # ---- what the chat calls
+    def show(self) -> None:
+        """Draw what has changed since the last time."""
+        if not self.size.width:
             return
-        if isinstance(cell, AnswerCell) and cell.open:
-            stream = self._streams.setdefault(key, StreamedAnswer(self._width))
-            lines = stream.feed(cell.text)
+        entries = self._picture.entries
+        first = len(self._blocks)
+        if self._picture.removed != self._removed:
+            self._removed = self._picture.removed
+            known = {id(b.entry): b for b in self._blocks}
+            first = next(
+                (n for n, b in enumerate(self._blocks) if n >= len(entries) or entries[n] is not b.entry), first
+            )
+            self._blocks[first:] = [known.get(id(e)) or Block(e) for e in entries[first:]]
         else:
-            self._streams.pop(key, None)
-            lines = cell_strips(cell, self._width, unfolded=self.unfolded)
-        self._drawn[key] = lines
+            self._blocks += [Block(e) for e in entries[first:]]
+        width = self.line_width
+        for n, block in enumerate(self._blocks):
+            if block.version != block.entry.version:
+                block.draw(width, self.unfolded)
+                first = min(first, n)
+        self._lay_out(first)
 
-    def _layout(self, follow: bool) -> None:
-        self._keys = [k for k in self._picture.cells if k in self._drawn]
-        heights: list[int] = []
-        previous: Cell | None = None
-        for key in self._keys:
-            cell = self._picture.cells[key]
-            gap = _gap(previous, cell)
-            heights.append(gap + len(self._drawn[key]))
-            previous = cell
-        self._ends = list(accumulate(heights))
-        total = self._ends[-1] if self._ends else 0
-        self.virtual_size = Size(self._width, total + 1)
-        if follow:
+    def unfold(self) -> None:
+        self.unfolded = not self.unfolded
+        self._rewrap()
+
+    def follow(self) -> None:
+        self._following = True
+        self.scroll_to(y=self.max_scroll_y, animate=False)
+
+    # ---- layout
+    def _lay_out(self, first: int) -> None:
+        first = min(first, len(self._starts))
+        total = len(self.welcome)
+        if first:
+            total = self._starts[first - 1] + len(self._blocks[first - 1].strips)
+        del self._starts[first:]
+        for block in self._blocks[first:]:
+            self._starts.append(total)
+            total += len(block.strips)
+        self._tail = [
+            Strip(
+                [
+                    Segment("› ", theme.faint),
+                    Segment(one_line(text, self.line_width - 12), theme.quiet),
+                    Segment("  queued", theme.faint),
+                ]
+            )
+            for text in self._picture.queue
+        ]
+        if self._tail:
+            self._tail.append(BLANK)
+        self._total = total + len(self._tail)
+        self.virtual_size = Size(max(1, self.size.width - 1), self._total)
+        if self._following:
             self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
         self.refresh()
 
+    def _rewrap(self) -> None:
+        """At a new width or folding: what is visible at once, the rest when there is time."""
+        width = self.line_width
+        top = self.scroll_offset.y
+        anchor = max(0, bisect_right(self._starts, top) - 1)
+        rows = 0
+        span = range(len(self._blocks) - 1, -1, -1) if self._following else range(anchor, len(self._blocks))
+        for n in span:
+            if rows > 2 * self.size.height:
+                break
+            self._blocks[n].draw(width, self.unfolded)
+            rows += len(self._blocks[n].strips)
+        self._lay_out(0)
+        if not self._following and anchor < len(self._starts):
+            self.scroll_to(y=self._starts[anchor], animate=False, immediate=True)
+        if not self._rewrapping:
+            self._rewrapping = True
+            self.call_later(self._rewrap_rest)
+
+    def _rewrap_rest(self) -> None:
+        width, done, first = self.line_width, 0, None
+        top = self.scroll_offset.y
+        anchor = max(0, bisect_right(self._starts, top) - 1)
+        inside = top - self._starts[anchor] if self._starts else 0
+        for n in range(len(self._blocks) - 1, -1, -1):
+            if self._blocks[n].stale(width, self.unfolded):
+                self._blocks[n].draw(width, self.unfolded)
+                first, done = n, done + 1
+                if done >= IDLE_BATCH:
+                    break
+        if first is not None:
+            self._lay_out(first)
+            if not self._following and anchor < len(self._starts):
+                self.scroll_to(y=self._starts[anchor] + inside, animate=False, immediate=True)
+        if done >= IDLE_BATCH:
+            self.set_timer(0.02, self._rewrap_rest)
+        else:
+            self._rewrapping = False
+
+    def on_resize(self) -> None:
+        if any(b.width != self.line_width for b in self._blocks[-1:]):
+            self._rewrap()
+        self.show()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._following = new_value >= self.max_scroll_y - 1
+
+    # ---- lines
+    def _strip(self, y: int) -> Strip:
+        if y < len(self.welcome):
+            return self.welcome[y]
+        body = self._total - len(self._tail)
+        if y >= body:
+            return self._tail[y - body] if y < self._total else BLANK
+        n = bisect_right(self._starts, y) - 1
+        strips = self._blocks[n].strips
+        offset = y - self._starts[n]
+        return strips[offset] if offset < len(strips) else BLANK
+
     def render_line(self, y: int) -> Strip:
-        line = y + self.scroll_offset.y
-        width = self.size.width
-        strip = self._line(line).adjust_cell_length(width, self.rich_style).apply_style(self.rich_style)
+        width, base = self.size.width, self.rich_style
+        row = y + self.scroll_offset.y
+        if row >= self._total:
+            return Strip.blank(width, base)
+        strip = self._strip(row)
+        line = Strip([Segment(" ")]) if not strip.cell_length else Strip([Segment(" "), *strip])
         selection = self.text_selection
-        if selection is not None and (span := selection.get_span(line)) is not None:
-            start, end = span
-            end = width if end < 0 else end
-            chosen = self.screen.get_component_rich_style("screen--selection")
-            parts = (strip.crop(0, start), _styled(strip.crop(start, end), chosen), strip.crop(end, width))
-            strip = Strip.join(parts)
-        return strip.apply_offsets(0, line)
+        if selection is not None and (span := selection.get_span(row)) is not None:
+            line = _highlight(line, *span)
+        return line.adjust_cell_length(width, base).apply_style(base).apply_offsets(0, row)
 
-    def _line(self, line: int) -> Strip:
-        at = bisect_right(self._ends, line)
-        if at >= len(self._ends):
-            return Strip.blank(0)
-        lines = self._drawn[self._keys[at]]
-        back = self._ends[at] - line  # from the cell's last line, so that the gap stands before it
-        return lines[-back] if back <= len(lines) else Strip.blank(0)
-
+    # ---- selection
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        total = self._ends[-1] if self._ends else 0
-        text = "\n".join(self._line(n).text.rstrip() for n in range(total))
-        return selection.extract(text), "\n"
+        """Only the rows that are selected are put together."""
+        start = selection.start.y if selection.start is not None else 0
+        end = min(self._total, selection.end.y + 1 if selection.end is not None else self._total)
+        rows = [" " + self._strip(y).text.rstrip() for y in range(start, end)]
+        if not rows:
+            return None
+        if selection.end is not None:
+            rows[-1] = rows[-1][: selection.end.x]
+        if selection.start is not None:
+            rows[0] = rows[0][selection.start.x :]
+        return "\n".join(r.removeprefix("   ") if n else r for n, r in enumerate(rows)).rstrip(), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
-    # ---- widths
-    def on_resize(self, event: events.Resize) -> None:
-        width = max(10, event.size.width - MARGIN)
-        if width != self._width:
-            self._width = width
-            self._redraw_all()
 
-    def _redraw_all(self) -> None:
-        """What is on screen at once, the rest in idle moments, from the end."""
-        follow = self.following or not self._drawn
-        self._streams.clear()
-        self._stale = set(self._picture.cells)
-        self._picture.take_changed()
-        self._some(BATCH, follow)
-
-    def _some(self, count: int, follow: bool) -> None:
-        first = bisect_right(self._ends, self.scroll_offset.y)
-        last = bisect_right(self._ends, self.scroll_offset.y + self.size.height)
-        on_screen = [k for k in self._keys[first : last + 1] if k in self._stale]
-        rest = [k for k in reversed(self._picture.cells) if k in self._stale]
-        for key in [*on_screen, *rest][: max(count, len(on_screen))]:
-            self._draw(key)
-        for key in self._stale:
-            self._drawn.setdefault(key, [])
-        self._layout(follow)
-        if self._stale:
-            self.set_timer(IDLE, lambda: self._some(BATCH, self.following))
-
-
-def _styled(strip: Strip, style: Style) -> Strip:
-    return Strip([s._replace(style=(s.style or Style()) + style) for s in strip])
-
-
-def _gap(previous: Cell | None, cell: Cell) -> int:
-    """Blank lines before a cell: calls that follow each other stand close, all else has air."""
-    if previous is None:
-        return 0
-    if isinstance(previous, CallCell) and isinstance(cell, CallCell):
-        return 0 if not previous.output and not previous.preview else 1
-    return 1 if not isinstance(cell, UserCell) else 2
+def _highlight(line: Strip, start: int, end: int) -> Strip:
+    """`start` and `end` count characters; strips are cut at cells."""
+    text = line.text
+    left = cell_len(text[:start])
+    right = line.cell_length if end == -1 else cell_len(text[:end])
+    middle = Strip([Segment(s.text, (s.style or theme.ink) + theme.selected) for s in line.crop(left, right)])
+    return Strip.join([line.crop(0, left), middle, line.crop(right, line.cell_length)])
