@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     add("-r", "--resume", metavar="ID", help="go on with a session")
     add("--profile", metavar="NAME", help="engine, model and draft to run (default: smoke)")
     add("--no-dflash", action="store_true", help="the same model without speculation")
-    add("--ctx", type=_positive, metavar="N", help="context in tokens")
+    add("--ctx", type=_positive, metavar="N", help="context in tokens (with --server: use no more than this)")
     add("--server", metavar="URL", help="attach to a model server instead of starting one")
     add("--permission-mode", choices=PERMISSION_MODES, default="ask", help="what needs no question (default: ask)")
     add("--max-turns", type=_positive, metavar="N", help="requests to the model for one message, at most")
@@ -105,8 +105,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace, headless: bool) -> int:
     from agent.wiring import Options, run_headless, run_screen
 
-    if arguments.server and (arguments.profile or arguments.no_dflash or arguments.ctx):
-        raise ConfigError("--server attaches to a running server; --profile, --no-dflash and --ctx belong to our own.")
+    if arguments.server and (arguments.profile or arguments.no_dflash):
+        raise ConfigError("--server attaches to a running server; --profile and --no-dflash belong to our own.")
     if arguments.continue_ and arguments.resume:
         raise ConfigError("Use either -c or -r ID.")
     options = Options(

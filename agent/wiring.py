@@ -106,7 +106,7 @@ class Parts:
         if self.options.server:
             from agent.runtime.attached import Attached
 
-            return Attached(self.options.server, self.env, self._publish)
+            return Attached(self.options.server, self.env, self._publish, self.options.ctx)
         from agent.runtime.supervisor import Provision, Supervisor
 
         assert self.profile is not None

@@ -183,7 +183,9 @@ class Turn:
                 "limit", f"No answer: the model used its whole output limit{size} thinking.", "output_limit"
             )
         if message.finish == "tool_calls":
-            return TurnResult("failed", "The model announced a tool call but made none. Send your message again.", "empty")
+            return TurnResult(
+                "failed", "The model announced a tool call but made none. Send your message again.", "empty"
+            )
         if not said:
             why = "it only thought" if message.thinking.strip() else "the reply was empty"
             return TurnResult(

@@ -11,7 +11,7 @@ import httpx2
 import openai
 
 from agent.events import Endpoint
-from agent.model.faults import FOREIGN, fault_of
+from agent.model.faults import FOREIGN, fault_of, fault_of_body
 from agent.model.wire import Reader, request_body
 from agent.protocols import ModelChunk, ModelRequest
 
@@ -47,6 +47,8 @@ class OpenAIModel:
             stream = await client.post(
                 "/chat/completions", body=body, cast_to=object, stream=True, stream_cls=_RawStream
             )
+            if "json" in stream.response.headers.get("content-type", ""):  # a plain answer, no stream: an error
+                raise fault_of_body(await stream.response.aread())
             async for data in stream:
                 for chunk in reader.read(data):
                     started = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, cast
@@ -32,6 +33,17 @@ def fault_of(error: Exception, *, started: bool, silence: float) -> ModelFault:
     if isinstance(error, openai.APIError):  # an error object inside a stream that began well
         return _of_words(error.body, error.message, None)
     return BadReply("The model server sent something that is not a chat stream. Check that the address is right.")
+
+
+def fault_of_body(raw: bytes) -> ModelFault:
+    """Of an answer that says 200 and then is one JSON object instead of a stream."""
+    try:
+        body: Any = json.loads(raw)
+    except ValueError:
+        body = None
+    inner: Any = cast("Mapping[str, Any]", body).get("error", body) if isinstance(body, Mapping) else None
+    words: Any = cast("Mapping[str, Any]", inner).get("message") if isinstance(inner, Mapping) else inner
+    return _of_words(inner, str(words or raw.decode("utf-8", "replace")), None)
 
 
 def _of_status(error: openai.APIStatusError) -> ModelFault:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import httpx2
@@ -18,12 +19,15 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 class Attached:
     """`url` with or without scheme and /v1; raises ConfigError when it cannot be one. The key comes from
-    DFLASH_SERVER_KEY."""
+    DFLASH_SERVER_KEY. `ctx`: the user wants no more context than this; the server's own figure holds if smaller."""
 
-    def __init__(self, url: str, env: Mapping[str, str], publish: Callable[[ServerState], None]) -> None:
+    def __init__(
+        self, url: str, env: Mapping[str, str], publish: Callable[[ServerState], None], ctx: int | None = None
+    ) -> None:
         self._url = normal_url(url)
         self._key = env.get("DFLASH_SERVER_KEY") or "none"
         self._publish = publish
+        self._ctx = ctx
         self._state = ServerState("stopped")
         self._lock = asyncio.Lock()
 
@@ -42,6 +46,8 @@ class Attached:
             except ServerUnavailable as error:
                 self._become(ServerState("failed", why=str(error)))
                 raise
+            sizes = [n for n in (self._ctx, endpoint.n_ctx) if n]
+            endpoint = replace(endpoint, n_ctx=min(sizes, default=None))
             self._become(ServerState("ready", endpoint=endpoint))
             return endpoint
 

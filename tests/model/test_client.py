@@ -119,6 +119,7 @@ async def test_text_survives_byte_for_byte_whatever_the_framing() -> None:
         ([{"status": 502, "body": "<html><style>x{}</style><h1>Bad gateway</h1></html>"}], Refused, "Bad gateway"),
         ([*opening(), {"data": {"error": {"message": "Compute error.", "code": 500}}}], Refused, "Compute error."),
         ([*opening(), chunk({"content": "ha"}), {"close": "reset"}], BadReply, "broke off"),
+        ([{"status": 200, "json": {"error": {"message": "bad request inside 200"}}}], Refused, "inside 200"),
         ([*opening(), {"raw": b"data: {not json\n\n"}], BadReply, "not a chat stream"),
         ([*opening(), {"data": {"error": {"message": "Context size has been exceeded."}}}], ContextOverflow, "filled"),
     ],
