@@ -23,5 +23,5 @@ if [ "${1:-}" = "--" ]; then
 fi
 "$bin/ruff" format --check .
 "$bin/ruff" check .
-"$bin/pyright"
+"$bin/pyright" --pythonpath "$bin/python"
 exec "$bin/python" -m pytest

@@ -113,11 +113,11 @@ class Dispatch:
             return ""
         if verdict == "deny":
             self._publish(PermissionSettled(planned.call_id, "denied", "mode"))
-            return refusal("denied", "mode", mode)
+            return refusal(plan.title, "mode", mode)
         if not self._settings.can_ask:
             tally.denied = True
             self._publish(PermissionSettled(planned.call_id, "denied", "nobody"))
-            return refusal("denied", "nobody", mode)
+            return refusal(plan.title, "nobody", mode)
         asked = self._clock.monotonic()
         try:
             request_id, decision = await self._approvals.ask(planned)
@@ -125,7 +125,7 @@ class Dispatch:
             tally.waited += self._clock.monotonic() - asked
         self._publish(PermissionSettled(planned.call_id, decision, "user", request_id))
         if decision == "denied":
-            return refusal("denied", "user", mode)
+            return refusal(plan.title, "user", mode)
         if decision in ("session", "always") and not plan.outside:
             self._grants |= {grant_of(plan)}
         return ""

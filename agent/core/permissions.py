@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.events import Decision
 from agent.protocols import Plan
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
@@ -41,11 +40,10 @@ def decide(mode: Mode, plan: Plan, grants: frozenset[Grant]) -> Verdict:
     return "ask"
 
 
-def refusal(decision: Decision, by: str, mode: Mode) -> str:
-    """What the model reads when it may not."""
-    assert decision == "denied"
+def refusal(what: str, by: str, mode: Mode) -> str:
+    """What the model reads when it may not. `what`: the plan's title, with the true target of a link."""
     if by == "mode":
-        return f"Not done: permission mode {mode} allows reading only. Present your plan instead."
+        return f"Not done: {what}. Permission mode {mode} allows reading only. Present your plan instead."
     if by == "nobody":
-        return "Not done: this needs the user's permission and nobody is there to give it. Do what you can without it."
-    return "The user declined this. Do not try it again in another way; ask what to do instead."
+        return f"Not done: {what}. It needs the user's permission and nobody is there to give it; go on without it."
+    return f"The user declined: {what}. Do not try it again in another way; ask what to do instead."

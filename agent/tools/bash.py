@@ -19,7 +19,8 @@ from agent.tools.limits import Window, plain
 from agent.tools.process import Ended, ProcessBook
 from agent.workspace.paths import Workspace
 
-OUTPUT_LIMIT = 64_000_000  # bytes; more than this is a runaway, and the disk is the user's
+OUTPUT_LIMIT = 256_000_000  # bytes; more than this is a runaway
+SAVED_LIMIT = 64_000_000  # bytes of it that are kept in a file: the disk is the user's
 SHOWN_LIVE = 16_000  # characters passed on while it runs
 LIVE_EVERY = 0.1  # seconds
 
@@ -126,14 +127,15 @@ class _Output:
                 self._early.clear()
                 return
             data, self._early = bytes(self._early), bytearray()
-        if self._file is not None:
+        if self._file is not None and self._file.tell() < SAVED_LIMIT:
             try:
                 self._file.write(data)
             except OSError:
                 self._saved = False
 
     def text(self) -> str:
-        where = f"; all of it is in {self._log}" if self._saved and self._window.cut else ""
+        whole = "all of it" if self._window.size <= SAVED_LIMIT else f"its first {SAVED_LIMIT // 10**6} MB"
+        where = f"; {whole} is in {self._log}" if self._saved and self._window.cut else ""
         return self._window.text(f"… {self._window.size} bytes in all, the middle is left out{where} …")
 
     def close(self) -> None:

@@ -69,7 +69,9 @@ def replaced(text: str, params: EditParams, name: str) -> str:
         find, replace = find.replace("\n", "\r\n"), replace.replace("\n", "\r\n")
     found = text.count(find)
     if not found:
-        raise ToolFailure(f"The text to find is not in {name}. {_nearest(text, params.find)}")
+        raise ToolFailure(
+            f"The text to find was not found in {name}; nothing was changed. {_nearest(text, params.find)}"
+        )
     if found > 1 and not params.replace_all:
         lines = _line_numbers(text, find)
         raise ToolFailure(

@@ -34,6 +34,12 @@ class Read:
 
     def plan(self, params: ReadParams) -> Plan:
         path = self._workspace.locate(params.file)
+        try:
+            path.resolve(strict=True)
+        except FileNotFoundError:
+            pass  # said by run, in its place
+        except (OSError, RuntimeError) as error:
+            raise ToolFailure(f"{params.file} cannot be read: its links lead in a circle, or nowhere.") from error
         return Plan("read", self._workspace.shown(path), (str(path),), outside=self._workspace.outside(path))
 
     async def run(self, params: ReadParams, ctx: ToolContext) -> ToolOutput:

@@ -117,7 +117,7 @@ async def test_one_endless_line_is_bounded(shell: Shell) -> None:
 
 async def test_endless_output_is_stopped_at_the_limit(shell: Shell) -> None:
     output = await shell("yes", timeout=60)
-    assert output.failed and "stopped: more than 64 MB of output" in output.text and not shell.book.left()
+    assert output.failed and "stopped: more than 256 MB of output" in output.text and not shell.book.left()
 
 
 async def test_a_removed_folder_is_one_sentence(shell: Shell) -> None:

@@ -1,0 +1,60 @@
+"""The status line says the truth and fits."""
+
+import pytest
+
+from agent.events import (
+    AssistantAdded,
+    Endpoint,
+    PrefillProgress,
+    ServerChanged,
+    ServerState,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from agent.messages import AssistantMessage, Timings, Usage, UserMessage
+from agent.tui.gauge import Gauge
+from agent.tui.status import status_line
+
+TIMINGS = Timings(980, 20, 50.0, 300, 2112.0, 142.0, 328, 256)
+
+
+def gauge(*events, speculative=True, timings=TIMINGS) -> Gauge:
+    g = Gauge(branch="main*")
+    endpoint = Endpoint("http://127.0.0.1", "k", "m", 32768, speculative, profile="gemma4-31b-dflash")
+    reply = AssistantMessage("m2", "hi", usage=Usage(12000, 11000, 400), timings=timings)
+    start = (ServerChanged(ServerState("ready", endpoint=endpoint)), TurnStarted(1, UserMessage("m1", "x")))
+    for event in events or (*start, StepStarted(1, 1, "m2"), AssistantAdded(1, reply), TurnEnded(1, "done")):
+        g.apply(event, 10.0)
+    return g
+
+
+def test_at_rest_it_shows_the_servers_own_figures():
+    line = status_line(gauge(), "gemma-4-31B", 11.0, 120).plain
+    assert line == (
+        " gemma-4-31B ▸DFlash  142 tok/s  acc 78% (6.8/step)  cache 98%  ctx 12.4k/32k ▄  ask  main*"
+    ).replace("▄", line[line.index("/32k ") + 5])
+
+
+def test_nothing_drafted_is_not_applicable_and_no_speculation_is_off():
+    assert "acc n/a" in status_line(gauge(timings=Timings(1, 2, 3.0, 4, 5.0, 6.0)), "m", 11.0, 120).plain
+    assert "acc OFF" in status_line(gauge(speculative=False), "m", 11.0, 120).plain
+
+
+def test_prefill_is_a_bar_and_waiting_counts():
+    g = gauge(StepStarted(1, 1, "m2"))
+    assert "waiting 3 s" in status_line(g, "m", 13.0, 80).plain
+    g.apply(PrefillProgress("m2", 18400, 200, 6200, 2000.0), 13.0)
+    assert "reading 6.2k of 18.4k tokens ██▊      4 s left" in status_line(g, "m", 13.0, 80).plain
+    assert status_line(g, "gemma-4-31B", 13.0, 40).plain.strip().startswith("reading 6.2k")
+
+
+def test_loading_shows_phase_and_time():
+    g = gauge(ServerChanged(ServerState("starting", phase="loading the model")))
+    assert "loading the model 7 s" in status_line(g, "m", 17.0, 80).plain
+    assert g.busy
+
+
+@pytest.mark.parametrize("width", [1, 8, 20, 40, 79, 200])
+def test_it_never_exceeds_its_width(width):
+    assert status_line(gauge(), "gemma-4-31B", 11.0, width).cell_len <= width
