@@ -6,6 +6,7 @@ What is read here comes from outside: every field may be missing, null or of ano
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -179,8 +180,12 @@ def _text(value: Any) -> str:
 
 
 def _int(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    number = _float(value)
+    return None if number is None else int(value)
 
 
 def _float(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """Python's JSON reader lets NaN and Infinity through; as figures they say nothing."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return float(value)

@@ -271,6 +271,8 @@ class Chat(Screen[None]):
         self.transcript.unfold()
 
     def action_page(self, direction: int) -> None:
+        if direction < 0:
+            self.transcript.stay()
         self.transcript.scroll_relative(y=direction * max(1, self.transcript.size.height - 2), animate=False)
 
     def action_follow(self) -> None:

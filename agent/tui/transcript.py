@@ -104,6 +104,9 @@ class Transcript(ScrollView, can_focus=False):
         self.unfolded = not self.unfolded
         self._rewrap()
 
+    def stay(self) -> None:
+        self._following = self.max_scroll_y <= 0
+
     def follow(self) -> None:
         self._following = True
         self.scroll_to(y=self.max_scroll_y, animate=False)
@@ -182,7 +185,18 @@ class Transcript(ScrollView, can_focus=False):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._following = new_value >= self.max_scroll_y - 1
+        if new_value >= self.max_scroll_y:
+            self._following = True
+
+    # only what the user does ends the following; a layout may pass through any position
+    def on_mouse_scroll_up(self) -> None:
+        self.stay()
+
+    def on_scroll_up(self) -> None:
+        self.stay()
+
+    def on_scroll_to(self) -> None:
+        self.stay()
 
     # ---- lines
     def _strip(self, y: int) -> Strip:

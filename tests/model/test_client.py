@@ -92,6 +92,7 @@ async def test_calls_in_odd_but_legal_shapes_are_understood(delta: dict[str, Any
         {"data": {"choices": [{"delta": None}]}},
         {"data": {"choices": [{"index": 0, "delta": {"content": None, "tool_calls": None}}]}},
         {"data": {"choices": [], "usage": None, "timings": "soon"}},
+        {"raw": b'data: {"timings": {"predicted_n": Infinity, "prompt_ms": NaN}}\n\n'},
         {"raw": b": a comment\n\n"},
         {"raw": b"event: note\r\ndata: {}\r\n\r\n"},
     ],
