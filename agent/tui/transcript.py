@@ -136,8 +136,14 @@ class Transcript(ScrollView, can_focus=False):
         self._total = total + len(self._tail)
         self.virtual_size = Size(max(1, self.size.width - 1), self._total)
         if self._following:
-            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+            self._to_end()
+            # the scroll bar appears with the next layout only, and until then there is nothing to scroll
+            self.call_after_refresh(self._to_end)
         self.refresh()
+
+    def _to_end(self) -> None:
+        if self._following:
+            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
 
     def _rewrap(self) -> None:
         """At a new width or folding: what is visible at once, the rest when there is time."""
