@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     add("-p", "--print", dest="print_", nargs="?", const="", metavar="PROMPT", help="one prompt, no screen")
     add("--output-format", choices=OUTPUT_FORMATS, default="text", help="with -p (default: text)")
     add("-c", "--continue", dest="continue_", action="store_true", help="go on with this folder's last session")
-    add("-r", "--resume", metavar="ID", help="go on with a session")
+    add("-r", "--resume", nargs="?", const="", metavar="ID", help="go on with a session; without ID: list them")
     add("--profile", metavar="NAME", help="engine, model and draft to run (default: smoke)")
     add("--no-dflash", action="store_true", help="the same model without speculation")
     add("--ctx", type=_positive, metavar="N", help="context in tokens (with --server: use no more than this)")
@@ -103,10 +103,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace, headless: bool) -> int:
-    from agent.wiring import Options, run_headless, run_screen
+    from agent.wiring import Options, list_sessions, run_headless, run_screen
 
     if arguments.server and (arguments.profile or arguments.no_dflash):
         raise ConfigError("--server attaches to a running server; --profile and --no-dflash belong to our own.")
+    if arguments.resume == "":
+        return list_sessions(os.environ)
     if arguments.continue_ and arguments.resume:
         raise ConfigError("Use either -c or -r ID.")
     options = Options(

@@ -216,6 +216,17 @@ def _log_to(file: Path) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
+def list_sessions(env: Mapping[str, str]) -> int:
+    """All sessions of this machine, newest first, a line each."""
+    from agent.store.archive import FileArchive
+
+    for info in FileArchive(Paths.from_env(env).sessions).list():
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.when))
+        title = "".join(c if c.isprintable() else " " for c in info.title)
+        sys.stdout.buffer.write(f"{info.id}  {when}  {info.folder}  {title}\n".encode("utf-8", "replace"))
+    return 0
+
+
 def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: OutputFormat) -> int:
     from agent.headless import run
 

@@ -137,6 +137,13 @@ def test_a_session_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert [m["content"] for m in server.requests[-1]["messages"][1:]] == ["remember 42", "first answer", "what was it"]
 
 
+def test_sessions_are_listed_by_their_first_line(tmp_path: Path) -> None:
+    with FakeLlama([say("ok")]) as server:
+        run(tmp_path, "--server", server.url, "-p", "remember [bold]42[/bold]\nand more")
+    done = run(tmp_path, "-r")
+    assert done.returncode == 0 and done.stdout.endswith(f"{tmp_path}  remember [bold]42[/bold]\n")
+
+
 def test_a_prompt_of_a_megabyte_arrives_whole(tmp_path: Path) -> None:
     text = "0123456789abcdef" * 65536
     with FakeLlama([say("read")]) as server:

@@ -55,8 +55,7 @@ class DflashApp(App[int], inherit_bindings=False):
         super().__init__()
         self.title = title
         self._crash_log = crash_log
-        self._ints = 0
-        self._closed = False
+        self._session_closed = False
         self.chat = Chat(
             open_session,
             label=profile_label,
@@ -100,8 +99,8 @@ class DflashApp(App[int], inherit_bindings=False):
 
     async def close_session(self) -> None:
         """May be called more than once."""
-        if not self._closed and self.chat.session is not None:
-            self._closed = True
+        if not self._session_closed and self.chat.session is not None:
+            self._session_closed = True
             await self.chat.session.close()
 
     def leave(self, code: int) -> None:

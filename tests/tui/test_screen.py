@@ -1,0 +1,179 @@
+"""The screen with a real session and a model that plays a script."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from textual import events
+
+from agent.protocols import TextChunk
+from agent.tui.app import DflashApp
+from agent.tui.picture import Answer, End, Note
+from tests.fakes import core
+
+
+@contextlib.asynccontextmanager
+async def screen(*replies, tools=(), size=(100, 30), mode="auto", **options):
+    model = core.ScriptedModel(*replies)
+    app = DflashApp(
+        lambda: core.open_session(model, *tools, mode=mode),
+        title="dflash-agent",
+        profile_label="smoke",
+        folder=Path("/project"),
+        **options,
+    )
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.chat.session is not None)
+        yield app.chat, pilot, model
+        await app.close_session()
+    assert app.return_code in (0, None, 130)
+
+
+def say(words: str) -> list:
+    return [TextChunk(words), core.finish("stop")]
+
+
+async def until(pilot, condition, seconds=5.0):
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await pilot.pause(0.02)
+
+
+def rows(chat) -> str:
+    return "\n".join(chat.transcript.render_line(y).text.rstrip() for y in range(chat.transcript.size.height))
+
+
+def user_texts(model) -> list[str]:
+    return [m.text for m in model.requests[-1].messages if type(m).__name__ == "UserMessage"]
+
+
+async def write(pilot, text: str) -> None:
+    for letter in text:
+        await pilot.press("space" if letter == " " else letter)
+
+
+async def test_a_message_is_answered_and_both_are_on_the_screen():
+    async with screen(say("It is [bold]done[/bold].")) as (chat, pilot, _):
+        await write(pilot, "hi")
+        await pilot.press("enter")
+        await until(pilot, lambda: "It is [bold]done[/bold]." in rows(chat))
+        assert "› hi" in rows(chat)
+        assert chat.composer.text == ""
+
+
+async def test_a_first_prompt_is_sent_by_itself():
+    async with screen(say("hello"), first_prompt="go on") as (chat, pilot, model):
+        await until(pilot, lambda: "hello" in rows(chat))
+        assert user_texts(model) == ["go on"]
+
+
+async def test_escape_stops_the_turn_and_keeps_what_was_said():
+    wait = asyncio.Event()
+    async with screen([TextChunk("some "), TextChunk("text"), wait], first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: "text" in rows(chat))
+        for _ in range(5):
+            await pilot.press("escape")
+        await until(pilot, lambda: any(isinstance(e, End) for e in chat.picture.entries))
+        await until(pilot, lambda: "Interrupted" in rows(chat))
+        assert [e.text for e in chat.picture.entries if isinstance(e, Answer)] == ["some text"]
+        assert chat.is_running
+
+
+async def test_a_question_is_answered_with_one_key():
+    tool = core.FakeTool()
+    script = (core.calls(core.call("bash", "c1", value="ls")), say("finished"))
+    async with screen(*script, tools=(tool,), mode="ask", first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: chat.approval.asked is not None and chat.approval.has_focus)
+        await pilot.press("y")
+        await until(pilot, lambda: "finished" in rows(chat))
+        assert tool.ran == ["ls"]
+        assert chat.composer.has_focus
+
+
+async def test_keys_of_someone_who_is_typing_do_not_answer_a_question():
+    tool, wait = core.FakeTool(), asyncio.Event()
+    script = ([wait, *core.calls(core.call("bash", "c1", value="ls"))], say("finished"))
+    async with screen(*script, tools=(tool,), mode="ask", first_prompt="go") as (chat, pilot, _):
+        await write(pilot, "ye")
+        wait.set()
+        await until(pilot, lambda: chat.approval.asked is not None)
+        await write(pilot, "sy")
+        assert chat.approval.asked is not None
+        await until(pilot, lambda: chat.composer.text == "yesy")
+        assert tool.ran == []
+
+
+async def test_a_big_paste_is_one_token_and_is_sent_whole():
+    pasted = "\n".join(f"line [{n}]" for n in range(50_000))
+    async with screen(say("read")) as (chat, pilot, model):
+        await write(pilot, "see ")
+        chat.composer.post_message(events.Paste(pasted))
+        await until(pilot, lambda: "#1]" in chat.composer.text)
+        assert chat.composer.text == "see [Pasted 50,000 lines #1]"
+        await pilot.press("enter")
+        await until(pilot, lambda: "read" in rows(chat))
+        assert user_texts(model) == ["see " + pasted]
+
+
+async def test_history_is_recalled_at_the_first_line():
+    sent: list[str] = []
+    async with screen(say("a"), history=["older"], remember=sent.append) as (chat, pilot, _):
+        await write(pilot, "new")
+        await pilot.press("enter")
+        await write(pilot, "draft")
+        await pilot.press("up")
+        assert chat.composer.text == "new"
+        await pilot.press("up")
+        assert chat.composer.text == "older"
+        await pilot.press("down", "down")
+        assert chat.composer.text == "draft"
+        assert sent == ["new"]
+
+
+async def test_an_unknown_command_names_the_known_ones():
+    async with screen() as (chat, pilot, model):
+        await write(pilot, "/nope")
+        await pilot.press("enter")
+        await until(pilot, lambda: any(isinstance(e, Note) and "/quit" in e.text for e in chat.picture.entries))
+        assert model.requests == []
+
+
+async def test_control_c_clears_then_asks_then_quits():
+    async with screen() as (chat, pilot, _):
+        await write(pilot, "x")
+        await pilot.press("ctrl+c")
+        assert chat.composer.text == ""
+        await pilot.press("ctrl+c")
+        assert "again" in chat.status.hint
+        await pilot.press("ctrl+c")
+        assert pilot.app.return_code == 130
+
+
+async def test_shift_tab_changes_the_mode_of_the_session():
+    async with screen() as (chat, pilot, _):
+        await pilot.press("shift+tab")
+        assert chat.session.mode == "ask"
+        await until(pilot, lambda: chat.gauge.mode == "ask")
+
+
+async def test_it_survives_every_size_and_is_whole_again():
+    words = "中文 and " + "W" * 300 + " END"
+    async with screen(say(words), first_prompt="go", size=(200, 50)) as (chat, pilot, _):
+        await until(pilot, lambda: "END" in rows(chat))
+        before = rows(chat)
+        for size in ((20, 6), (8, 4), (60, 10), (200, 50)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause(0.05)
+        await until(pilot, lambda: rows(chat) == before)
+        await write(pilot, "still")
+        assert chat.composer.text == "still"
+
+
+async def test_a_selection_is_copied_as_plain_text():
+    async with screen(say("copy me"), first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: not chat.session.running and "copy me" in rows(chat))
+        y = next(n for n, row in enumerate(rows(chat).split("\n")) if "copy me" in row)
+        await pilot.mouse_down(chat.transcript, offset=(3, y))
+        await pilot.hover(chat.transcript, offset=(10, y))
+        await pilot.mouse_up(chat.transcript, offset=(10, y))
+        assert chat.get_selected_text() == "copy me"
