@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 import httpx2
 import openai
 
+from agent.errors import Refused
 from agent.events import Endpoint
-from agent.model.faults import FOREIGN, fault_of, fault_of_body
+from agent.model.faults import FOREIGN, fault_in_stream, fault_of, fault_of_body
+from agent.model.sse import DONE, EventReader
 from agent.model.wire import Reader, request_body
 from agent.protocols import ModelChunk, ModelRequest
 
@@ -35,26 +37,41 @@ class OpenAIModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         """Raises a ModelFault, or what `ensure_ready` raises. Closing the generator closes the connection."""
         endpoint = await self._ensure_ready()
-        client = await self._client_for(endpoint)
         if request.tools != self._tools[0]:
             self._tools = (request.tools, json.loads(request.tools) if request.tools else [])
         body = request_body(request, endpoint.model, self._tools[1], self._extra)
-        reader, started = Reader(), False
+        reader, events, started = Reader(), EventReader(), False
         stream: openai.AsyncStream[object] | None = None
         try:
-            # The typed call would build a pydantic object for each token and trip over unusual fields; this is the
-            # same request and the same stream, in plain dicts.
+            client = await self._client_for(endpoint)
+            # The typed call would build a pydantic object for each token and trip over unusual fields; this is the same
+            # request. Its bytes are read here, because the library's reader passes over an error that a server sends
+            # outside of `data:` and the reply then looks merely unfinished.
             stream = await client.post(
                 "/chat/completions", body=body, cast_to=object, stream=True, stream_cls=_RawStream
             )
-            if "json" in stream.response.headers.get("content-type", ""):  # a plain answer, no stream: an error
-                raise fault_of_body(await stream.response.aread())
-            async for data in stream:
-                for chunk in reader.read(data):
-                    started = True
-                    yield chunk
+            async for piece in stream.response.aiter_bytes():
+                for event in events.feed(piece):
+                    if event.startswith(DONE):
+                        break
+                    data = json.loads(event)
+                    if error := fault_in_stream(data):
+                        raise error
+                    for chunk in reader.read(data):
+                        started = True
+                        yield chunk
+                else:
+                    continue
+                break
+            else:
+                for event in events.finish():
+                    for chunk in reader.read(_whole(event)):
+                        yield chunk
+                if not events.seen:
+                    raise fault_of_body(events.stray)
         except FOREIGN as error:
-            raise fault_of(error, started=started, silence=READ_SILENCE) from error
+            if not reader.ended:  # a complete reply stays one, however the connection ends
+                raise fault_of(error, started=started, silence=READ_SILENCE) from error
         finally:
             if stream is not None:
                 await stream.close()
@@ -62,18 +79,20 @@ class OpenAIModel:
 
     async def _client_for(self, endpoint: Endpoint) -> openai.AsyncOpenAI:
         if self._client is None or endpoint != self._endpoint:
+            if not (endpoint.api_key.isascii() and endpoint.api_key.isprintable()):
+                raise Refused("The server's key holds characters that no request can carry. Set DFLASH_SERVER_KEY.")
             if self._client is not None:
                 await self._client.close()
             local = urlsplit(endpoint.base_url).hostname in LOOPBACK
             self._client = openai.AsyncOpenAI(
-                api_key=endpoint.api_key,
+                api_key=endpoint.api_key or "none",  # the library refuses an empty one
                 base_url=f"{endpoint.base_url}/v1",
                 organization="",
                 project="",
                 max_retries=0,  # a retry would repeat a whole generation; the core decides
                 http_client=httpx2.AsyncClient(
                     trust_env=not local,  # a proxy from the environment would capture loopback requests too
-                    timeout=httpx2.Timeout(None, connect=CONNECT, read=READ_SILENCE),
+                    timeout=httpx2.Timeout(READ_SILENCE, connect=CONNECT),
                 ),
             )
             self._endpoint = endpoint
@@ -81,3 +100,11 @@ class OpenAIModel:
 
 
 _RawStream = openai.AsyncStream[object]
+
+
+def _whole(event: str) -> object:
+    """The last event of a stream that just ended; None where it was cut short."""
+    try:
+        return json.loads(event)
+    except (ValueError, RecursionError):
+        return None

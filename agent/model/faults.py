@@ -13,7 +13,7 @@ import openai
 from agent.errors import BadReply, ContextOverflow, ModelFault, Refused, ServerUnavailable, Stalled
 
 BODY_LIMIT = 400  # characters of a server's own words that are shown
-FOREIGN = (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ValueError)
+FOREIGN = (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ValueError, RecursionError)
 
 
 def fault_of(error: Exception, *, started: bool, silence: float) -> ModelFault:
@@ -30,36 +30,52 @@ def fault_of(error: Exception, *, started: bool, silence: float) -> ModelFault:
         return ServerUnavailable(
             "The model server cannot be reached (connection refused or cut). Check that it runs, then send again."
         )
-    if isinstance(error, openai.APIError):  # an error object inside a stream that began well
-        return _of_words(error.body, error.message, None)
     return BadReply("The model server sent something that is not a chat stream. Check that the address is right.")
 
 
-def fault_of_body(raw: bytes) -> ModelFault:
-    """Of an answer that says 200 and then is one JSON object instead of a stream."""
+def fault_in_stream(data: Any) -> ModelFault | None:
+    """The error object in a chunk of a stream that began well."""
+    error = _mapping(data).get("error")
+    return _of_words(_mapping(error), _words_in(error), None) if error else None
+
+
+def fault_of_body(body: str) -> ModelFault:
+    """For status 200 and a `body` without a single event."""
     try:
-        body: Any = json.loads(raw)
-    except ValueError:
-        body = None
-    inner: Any = cast("Mapping[str, Any]", body).get("error", body) if isinstance(body, Mapping) else None
-    words: Any = cast("Mapping[str, Any]", inner).get("message") if isinstance(inner, Mapping) else inner
-    return _of_words(inner, str(words or raw.decode("utf-8", "replace")), None)
+        if fault := fault_in_stream(json.loads(body)):
+            return fault
+    except (ValueError, RecursionError):
+        pass
+    if not body.strip():
+        return BadReply("The model server closed the connection without a word. Send again.")
+    return BadReply(f"The model server sent no chat stream but: {_plain(body)} — check that the address is right.")
 
 
 def _of_status(error: openai.APIStatusError) -> ModelFault:
-    body: Any = error.body
-    if isinstance(body, Mapping):
-        mapping = cast("Mapping[str, Any]", body)
-        inner = mapping.get("error", mapping)
-        words = inner.get("message") if isinstance(inner, Mapping) else inner  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return _of_words(inner, str(words or ""), error.status_code)  # pyright: ignore[reportUnknownArgumentType]
-    return _of_words(None, error.response.text if error.response.is_closed else "", error.status_code)
+    text = error.response.text if error.response.is_closed else ""
+    try:
+        body = _mapping(json.loads(text))
+    except (ValueError, RecursionError):
+        return _of_words({}, _plain(text), error.status_code)
+    inner = body.get("error") or body
+    return _of_words(_mapping(inner), _words_in(inner) or _plain(text), error.status_code)
 
 
-def _of_words(body: Any, words: str, status: int | None) -> ModelFault:
-    data: Mapping[str, Any] = cast("Mapping[str, Any]", body) if isinstance(body, Mapping) else {}
+def _words_in(error: Any) -> str:
+    """`message` of a llama-server, `detail` of other servers, or the error where it is a text itself."""
+    if isinstance(error, str):
+        return error
+    words = _mapping(error).get("message") or _mapping(error).get("detail") or ""
+    return words if isinstance(words, str) else json.dumps(words, ensure_ascii=False)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _of_words(data: Mapping[str, Any], words: str, status: int | None) -> ModelFault:
     kind, code = data.get("type"), data.get("code", status)
-    words = _plain(words)
+    words = " ".join(words.split())
     if kind == "exceed_context_size_error" or "exceeds the available context size" in words:
         prompt, n_ctx = data.get("n_prompt_tokens"), data.get("n_ctx")
         if not (isinstance(prompt, int) and isinstance(n_ctx, int)):
@@ -67,6 +83,10 @@ def _of_words(body: Any, words: str, status: int | None) -> ModelFault:
             prompt, n_ctx = (int(found[1]), int(found[2])) if found else (None, None)
         sizes = f": {prompt} tokens, but the context holds {n_ctx}" if prompt and n_ctx else ""
         return ContextOverflow(f"The conversation no longer fits{sizes}. Start a new session.", prompt, n_ctx)
+    if other := re.search(r"maximum context length is (\d+) tokens.*?(\d+) tokens", words):  # vLLM, SGLang
+        n_ctx, prompt = int(other[1]), int(other[2])
+        sizes = f"{prompt} tokens, but the context holds {n_ctx}"
+        return ContextOverflow(f"The conversation no longer fits: {sizes}. Start a new session.", prompt, n_ctx)
     if "Context size has been exceeded" in words:
         return ContextOverflow("The context filled up in the middle of the reply. Start a new session.")
     if status == 401 or code == 401:
@@ -76,7 +96,10 @@ def _of_words(body: Any, words: str, status: int | None) -> ModelFault:
             f"The model server is not ready: {words or 'status 503'}. Wait a moment, then send again."
         )
     said = words or "no reason given"
-    return Refused(f"The model server refused the request ({f'status {status}: ' if status else ''}{said}).", status)
+    fault = Refused(f"The model server refused the request ({f'status {status}: ' if status else ''}{said}).", status)
+    # The server could not read what the model wrote: with other dice it mostly can. 429 asks for a later try by itself.
+    fault.retryable = status == 429 or "does not match the expected" in words
+    return fault
 
 
 def _plain(words: str) -> str:

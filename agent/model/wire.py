@@ -82,16 +82,29 @@ def _assistant(message: AssistantMessage) -> dict[str, Any]:
 
 
 def _object(arguments: str) -> str:
-    """The very text of the model where it is an object; the server refuses a history with anything else."""
+    """The very text of the model where the server's strict reader takes it as an object. With anything else in its
+    history (NaN, 1e999, half a surrogate pair) the server would refuse this and every later request."""
     try:
-        return _clean(arguments) if isinstance(json.loads(arguments), dict) else "{}"
+        value = json.loads(arguments, parse_constant=_not_json, parse_float=_finite)
+        json.dumps(value, ensure_ascii=False).encode()
+        return _clean(arguments) if isinstance(value, dict) else "{}"
     except (ValueError, RecursionError):
         return "{}"
 
 
+def _not_json(name: str) -> None:
+    raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    if math.isinf(value := float(text)):
+        raise ValueError(text)
+    return value
+
+
 def _clean(text: str) -> str:
-    """Lone surrogates (a file name that is not UTF-8) cannot be sent."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Lone surrogates (a file name that is not UTF-8) cannot be sent; two halves of one character are put together."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 # ---- in
@@ -102,6 +115,12 @@ class Reader:
         self._reason: Literal["stop", "tool_calls", "length"] | None = None
         self._usage = Usage()
         self._timings = Timings()
+        self._halves: dict[str, str] = {}
+
+    @property
+    def ended(self) -> bool:
+        """The server has said why the reply ends."""
+        return self._reason is not None
 
     def read(self, chunk: Any) -> Iterator[ModelChunk]:
         data = _mapping(chunk)
@@ -123,7 +142,7 @@ class Reader:
             self._timings = _timings(timings)
         for choice in _list(data.get("choices"))[:1]:
             choice = _mapping(choice)
-            yield from _delta(_mapping(choice.get("delta")))
+            yield from self._delta(_mapping(choice.get("delta")))
             reason = choice.get("finish_reason")
             if isinstance(reason, str):
                 self._reason = _REASONS.get(reason, "stop")
@@ -131,24 +150,33 @@ class Reader:
     def finish(self) -> FinishChunk:
         return FinishChunk(self._reason, self._usage, self._timings)
 
+    def _delta(self, delta: Mapping[str, Any]) -> Iterator[ModelChunk]:
+        for key in ("reasoning_content", "reasoning"):
+            if thought := self._joined("thinking", _text(delta.get(key))):
+                yield ThinkingChunk(thought)
+                break
+        if text := self._joined("text", _text(delta.get("content"))):
+            yield TextChunk(text)
+        for position, call in enumerate(_list(delta.get("tool_calls"))):
+            call = _mapping(call)
+            function = _mapping(call.get("function"))
+            arguments = function.get("arguments")
+            if arguments is not None and not isinstance(arguments, str):
+                arguments = json.dumps(arguments, ensure_ascii=False)  # some servers send the object itself
+            index = _int(call.get("index"))
+            index = position if index is None else index
+            arguments = self._joined(f"call {index}", arguments or "")
+            yield CallChunk(index, _text(call.get("id")), _text(function.get("name")), arguments)
 
-def _delta(delta: Mapping[str, Any]) -> Iterator[ModelChunk]:
-    for key in ("reasoning_content", "reasoning"):
-        if isinstance(thought := delta.get(key), str) and thought:
-            yield ThinkingChunk(thought)
-            break
-    if text := _text(delta.get("content")):
-        yield TextChunk(text)
-    for position, call in enumerate(_list(delta.get("tool_calls"))):
-        call = _mapping(call)
-        function = _mapping(call.get("function"))
-        arguments = function.get("arguments")
-        if arguments is not None and not isinstance(arguments, str):
-            arguments = json.dumps(arguments, ensure_ascii=False)  # some servers send the object itself
-        index = _int(call.get("index"))
-        yield CallChunk(
-            position if index is None else index, _text(call.get("id")), _text(function.get("name")), arguments or ""
-        )
+    def _joined(self, where: str, text: str) -> str:
+        """A server that escapes its JSON may cut a character in two, one surrogate a chunk: the first half waits."""
+        if not text:
+            return ""
+        text = self._halves.pop(where, "") + text
+        if "\ud800" <= text[-1] <= "\udbff":
+            self._halves[where] = text[-1]
+            text = text[:-1]
+        return _clean(text)
 
 
 def _timings(data: Mapping[str, Any]) -> Timings:
@@ -181,11 +209,13 @@ def _text(value: Any) -> str:
 
 def _int(value: Any) -> int | None:
     number = _float(value)
-    return None if number is None else int(value)
+    return None if number is None else int(number)
 
 
 def _float(value: Any) -> float | None:
-    """Python's JSON reader lets NaN and Infinity through; as figures they say nothing."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # an int beyond any float
+        return None

@@ -176,5 +176,5 @@ async def test_history_is_sent_back_in_a_form_the_server_accepts() -> None:
         await ask(server, ModelRequest("", "", history))
     sent = server.requests[0]["messages"]
     assert [m["role"] for m in sent] == ["user", "assistant", "tool", "tool"]
-    assert sent[0]["content"] == "one\n\ntwo ?"
+    assert sent[0]["content"] == "one\n\ntwo \ufffd"
     assert [c["function"]["arguments"] for c in sent[1]["tool_calls"]] == ['{"b":1, "a":2}', "{}"]
