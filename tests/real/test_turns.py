@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from importlib import resources
 from pathlib import Path
 
 import httpx2
@@ -133,16 +134,20 @@ async def test_cancelling_makes_the_server_stop(start: Start, smollm2: Path, ses
 
 
 def test_smollm2_answers_headless_with_real_figures(binary: Path, smollm2: Path, tmp_path: Path) -> None:
-    """The console way; n-gram drafts on a reply that repeats itself."""
+    """The console way, with the smoke profile made steady; n-gram drafts on a reply that repeats itself."""
     engines, models = tmp_path / "data" / "engines", tmp_path / "cache" / "models"
     engines.mkdir(parents=True)
     models.mkdir(parents=True)
     (engines / "real").symlink_to(binary.parent)
     (models / smollm2.name).symlink_to(smollm2)
+    profiles = tmp_path / "config" / "profiles"
+    profiles.mkdir(parents=True)
+    shipped = (resources.files("agent") / "runtime" / "profiles" / "smoke.toml").read_text(encoding="utf-8")
+    (profiles / "steady.toml").write_text(shipped.replace("temperature = 0.2", "temperature = 0"))
     prompt = "Repeat this line ten times: the sea is wide and the sea is deep and the sea is blue and old."
     done = subprocess.run(
         [
-            *(sys.executable, "-P", "-m", "agent", "--profile", "smoke", "--offline"),
+            *(sys.executable, "-P", "-m", "agent", "--profile", "steady", "--offline"),
             *("-p", prompt, "--output-format", "json"),
         ],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "DFLASH_HOME": str(tmp_path)},
