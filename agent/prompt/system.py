@@ -9,5 +9,5 @@ from pathlib import Path
 
 def build_system_prompt(folder: Path, instructions: str) -> str:
     text = (resources.files("agent") / "prompt" / "templates" / "system.md").read_text(encoding="utf-8")
-    prompt = text.replace("{folder}", str(folder)).strip()
+    prompt = text.replace("{folder}", str(folder).encode("utf-8", "replace").decode()).strip()
     return f"{prompt}\n\n{instructions}" if instructions else prompt

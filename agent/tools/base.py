@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from importlib import resources
+from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 
 class Params(BaseModel):
-    """Local models add fields and write numbers as text; both are let through. Fields are flat scalars in alphabetical
-    order, since Gemma renders arguments sorted."""
+    """Local models add fields, write numbers as text and null for what they leave out; all are let through. Fields are
+    flat scalars in alphabetical order, since Gemma renders arguments sorted."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        given = cast("dict[str, Any]", values)
+        return {name: value for name, value in given.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _is_text(self) -> Params:
+        for name, value in self:
+            if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+                raise ValueError(f"{name} holds half of a character (a lone surrogate, \\ud800 to \\udfff)")
+        return self
 
 
 def description_of(name: str) -> str:

@@ -7,8 +7,8 @@ import difflib
 LINES = 4_000  # difflib is quadratic on bad days; beyond this the preview only says the sizes
 
 
-def unified(name: str, old: str, new: str) -> str:
-    before, after = old.split("\n"), new.split("\n")
+def unified(name: str, old: bytes, new: bytes) -> str:
+    before, after = (data.decode("utf-8", "replace").split("\n") for data in (old, new))
     if max(len(before), len(after)) > LINES:
         return f"{name}: {len(before)} lines become {len(after)}"
     return "\n".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", lineterm=""))

@@ -15,7 +15,7 @@ _CONTROL = re.compile(
 def plain(text: str) -> str:
     """Without escape sequences and control characters; a carriage return that rewrites a line keeps its last form."""
     text = _CONTROL.sub("", text.replace("\r\n", "\n"))
-    return "\n".join(line.rsplit("\r", 1)[-1] if "\r" in line else line for line in text.split("\n"))
+    return "\n".join(line.rstrip("\r").rsplit("\r", 1)[-1] if "\r" in line else line for line in text.split("\n"))
 
 
 def short_line(line: str) -> str:

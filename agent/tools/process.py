@@ -1,7 +1,8 @@
 """Runs shell commands so that nothing they start is lost sight of. Knows processes, not what the output means.
 
-A command's processes are known by a mark in their environment, by its session, and, when they have shed both, by having
-become our own children: we are the reaper of our orphans.
+We are the reaper of our orphans, so whatever a command starts stays below us in the process tree. There it is told from
+the product's own helpers (the engine, MCP servers) by what it inherited: a mark in the environment, the session, or an
+open file that only that command was given. What has shed all three is nobody we know, and is left alone.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import ctypes
 import os
 import signal
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 MARK = "DFLASH_COMMAND"
@@ -22,6 +24,7 @@ READ_SIZE = 65536
 QUIET = 0.3  # seconds for what a finished command left in the pipe; it holds 64 KiB, read in a millisecond
 GRACE = 2.0  # seconds between TERM and KILL after a time-out
 CANCEL_GRACE = 0.4  # the same when the user waits for the prompt
+KILLED = 1.0  # seconds in which KILL has to work, and new forks are still hunted
 POLL = 0.03
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -37,106 +40,179 @@ class Proc:
     state: str
     command: str
 
+    @property
+    def alive(self) -> bool:
+        return self.state not in "ZX"
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """`status`: -N for signal N. `why`: "", "timeout" or "output". `left`: what still runs; `unkillable`: what
-    survived KILL."""
+    """`status`: -N for signal N. `why`: "", "timeout" or "output". `left`: what still runs, and `heard`: its output
+    still comes in. `unkillable`: what survived KILL."""
 
     status: int
     why: str
-    left: tuple[Proc, ...]
+    left: tuple[Proc, ...] = ()
+    heard: bool = False
     unkillable: tuple[Proc, ...] = ()
 
 
+@dataclass(slots=True)
+class _Running:
+    """One command and its offspring. `tether`: inode of the pipe that only its processes hold open. `known`: pid and
+    start of all that were ever seen to belong to it."""
+
+    mark: str
+    tether: int
+    session: int = 0
+    known: dict[int, int] = field(default_factory=dict[int, int])
+
+    def members(self, table: Mapping[int, Proc]) -> tuple[Proc, ...]:
+        """What is alive of it. Dead orphans are reaped on the way; the shell itself is reaped by asyncio."""
+        me = os.getpid()
+        found = {p.pid for p in table.values() if self._owns(p)}
+        while grown := {p.pid for p in table.values() if p.parent in found} - found:
+            found |= grown
+        for pid in found:
+            self.known[pid] = table[pid].start
+            if table[pid].state == "Z" and table[pid].parent == me and pid != self.session:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+        return tuple(table[pid] for pid in sorted(found) if table[pid].alive)
+
+    def _owns(self, proc: Proc) -> bool:
+        if proc.session == self.session or self.known.get(proc.pid) == proc.start:
+            return True
+        return proc.alive and (_has_mark(proc.pid, self.mark) or _holds(proc.pid, self.tether))
+
+
 class ProcessBook:
-    """All that commands of this run have left behind. `stop_all` ends it."""
+    """Every command that runs, and what commands that are over have left running. `stop_all` ends it all."""
 
     def __init__(self) -> None:
-        self._mark = uuid.uuid4().hex
-        self._adopted: dict[int, int] = {}  # pid -> start
+        self._running: list[_Running] = []
+        self._pumps: set[asyncio.Task[bool]] = set()
         if sys.platform.startswith("linux"):
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     async def run(
         self, command: str, *, cwd: Path, env: Mapping[str, str], timeout: float, on_output: Callable[[bytes], bool]
     ) -> Ended:
-        """`on_output` returns False to have the command stopped. Raises OSError when bash cannot be started. When
-        cancelled, all that the command started is ended first."""
-        mark = f"{self._mark}-{uuid.uuid4().hex[:8]}"
-        before = {p.pid for p in _children()}
+        """`on_output` returns False when it has had enough: a running command is stopped, one that is over loses its
+        pipe. It may still be called after the return, for what was left running, and gets b"" once, at the very end.
+        Raises OSError when bash cannot be started. When cancelled, all that the command started is ended first."""
+        deadline = time.monotonic() + timeout
+        running, process, pump = await self._start(command, cwd, env, on_output)
+        waiting = asyncio.get_running_loop().create_task(process.wait())
+        try:
+            await asyncio.wait({pump, waiting}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if pump.done() and pump.result() and not waiting.done():  # closed its output, but still runs
+                await asyncio.wait({waiting}, timeout=max(0.0, deadline - time.monotonic()))
+            why = "" if waiting.done() else "output" if pump.done() and not pump.result() else "timeout"
+            if why:
+                unkillable = await _end(lambda: self._members([running]), GRACE)
+                await asyncio.wait({waiting}, timeout=GRACE)
+                await asyncio.wait({pump}, timeout=QUIET)
+                return Ended(process.returncode if process.returncode is not None else -9, why, unkillable=unkillable)
+            # What is still in the pipe is the command's own. A background child may hold the pipe open for ever, so its
+            # end is not waited for; the pump goes on, or the child would die of the closed pipe.
+            await asyncio.wait({pump}, timeout=QUIET)
+            left = self._members([running])
+            if left:  # a process that ends closes its files a moment before it is dead
+                await asyncio.sleep(POLL)
+                left = self._members([running])
+            return Ended(waiting.result(), "", left, heard=bool(left) and not pump.done())
+        except asyncio.CancelledError:
+            ending = asyncio.ensure_future(_end(lambda: self._members([running]), CANCEL_GRACE))
+            while not ending.done():  # an impatient second cancellation must not leave the rest alive
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.shield(ending)
+            raise
+        finally:
+            waiting.cancel()
+            if not self._members([running]):
+                pump.cancel()
+            self.left()
+
+    async def _start(
+        self, command: str, cwd: Path, env: Mapping[str, str], on_output: Callable[[bytes], bool]
+    ) -> tuple[_Running, asyncio.subprocess.Process, asyncio.Task[bool]]:
         read_end, write_end = os.pipe()
+        hold_read, hold_write = os.pipe()
+        running = _Running(uuid.uuid4().hex, os.fstat(hold_write).st_ino)
         try:
             process = await asyncio.create_subprocess_exec(
                 *("bash", "-c", command),
                 cwd=cwd,
-                env={**env, MARK: mark},
+                env={**env, MARK: running.mark},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=write_end,
                 stderr=write_end,
                 start_new_session=True,
+                pass_fds=(hold_write,),
             )
         except BaseException:
             os.close(read_end)
             raise
         finally:
-            os.close(write_end)
+            for descriptor in (write_end, hold_read, hold_write):
+                os.close(descriptor)
+        running.session = process.pid
+        self._running.append(running)
         pump = asyncio.get_running_loop().create_task(_pump(read_end, on_output))
-        waiting = asyncio.get_running_loop().create_task(process.wait())
-        try:
-            done, _ = await asyncio.wait({pump, waiting}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if pump in done and pump.result() and waiting not in done:  # closed its output, but still runs
-                done, _ = await asyncio.wait({waiting}, timeout=timeout)
-            why = "" if waiting in done else "output" if pump.done() and not pump.result() else "timeout"
-            if not why:
-                await _quiet(pump)
-            left = self._of(mark, process.pid, before)
-            if why:
-                unkillable = await end(left, GRACE)
-                await asyncio.wait({waiting}, timeout=GRACE)
-                return Ended(process.returncode if process.returncode is not None else -9, why, (), unkillable)
-            for proc in left:
-                self._adopted[proc.pid] = proc.start
-            return Ended(waiting.result(), why, left)
-        except asyncio.CancelledError:
-            await end(self._of(mark, process.pid, before), CANCEL_GRACE)
-            raise
-        finally:
-            pump.cancel()
-            waiting.cancel()
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+        return running, process, pump
+
+    def _members(self, of: Iterable[_Running]) -> tuple[Proc, ...]:
+        table = _below_us()
+        return tuple({p.pid: p for running in of for p in running.members(table)}.values())
 
     def left(self) -> tuple[Proc, ...]:
-        """What commands that are over have left running."""
-        table = _table()
-        return tuple(p for p in table.values() if _alive(p) and self._adopted.get(p.pid) == p.start)
+        """All that runs now. Commands with nothing alive are forgotten."""
+        table = _below_us()
+        alive = [(r, r.members(table)) for r in self._running]
+        self._running = [r for r, members in alive if members]
+        return tuple(p for _, members in alive for p in members)
 
-    async def stop_all(self) -> None:
-        roots = {p.pid for p in self.left()}
-        await end(_with_descendants(_table(), roots | _marked(self._mark)), GRACE)
+    async def stop_all(self) -> tuple[Proc, ...]:
+        """Returns what could not be stopped."""
+        remaining = await _end(lambda: self._members(self._running), GRACE)
+        self.left()
+        pumps = tuple(self._pumps)
+        if pumps:
+            await asyncio.wait(pumps, timeout=QUIET)
+        for pump in pumps:
+            pump.cancel()
+        return remaining
 
-    def _of(self, mark: str, session: int, before: set[int]) -> tuple[Proc, ...]:
-        table = _table()
-        roots = _marked(mark) | {p.pid for p in table.values() if p.session == session}
-        # Orphans that shed the mark and the session came to us. Our own helpers (the engine, MCP servers) are session
-        # leaders from their first moment and existed before.
-        roots |= {p.pid for p in _children() if p.pid not in before and p.pid != session and p.session != os.getsid(0)}
-        return tuple(p for p in _with_descendants(table, roots) if _alive(p))
 
-
-async def end(procs: Iterable[Proc], grace: float) -> tuple[Proc, ...]:
-    """TERM, wait, KILL; returns what is still there. A pid that now belongs to another process is left alone."""
-    remaining = tuple(procs)
-    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 1.0)):
-        for proc in remaining:
-            if (now := _read(proc.pid)) and now.start == proc.start:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(proc.pid, number)
-        for _ in range(int(seconds / POLL)):
-            remaining = tuple(p for p in remaining if (now := _read(p.pid)) and now.start == p.start and _alive(now))
-            if not remaining:
+async def _end(find: Callable[[], tuple[Proc, ...]], grace: float) -> tuple[Proc, ...]:
+    """TERM to each, wait, KILL; looks again all the time, since a dying process may fork. Returns what is still there.
+    A pid that now belongs to another process is left alone."""
+    asked: set[tuple[int, int]] = set()
+    empty = 0
+    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, KILLED)):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            remaining = find()
+            empty = 0 if remaining else empty + 1
+            if empty > 1:  # twice, as a fork between the reading of two entries is not in the first table
                 return ()
-            await asyncio.sleep(POLL)
-    return remaining
+            for proc in remaining:
+                if number == signal.SIGKILL or (proc.pid, proc.start) not in asked:
+                    asked.add((proc.pid, proc.start))
+                    _send(proc, number)
+            await asyncio.sleep(POLL if remaining else 0)
+    return find()
+
+
+def _send(proc: Proc, number: int) -> None:
+    if (now := _read(proc.pid)) and now.start == proc.start:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(proc.pid, number)
+            if number == signal.SIGTERM:
+                os.kill(proc.pid, signal.SIGCONT)  # a stopped process would not hear of it
 
 
 async def _pump(read_end: int, on_output: Callable[[bytes], bool]) -> bool:
@@ -152,51 +228,40 @@ async def _pump(read_end: int, on_output: Callable[[bytes], bool]) -> bool:
         return True
     finally:
         transport.close()
+        on_output(b"")
 
 
-async def _quiet(pump: asyncio.Task[bool]) -> None:
-    """The command is over; what is still in the pipe is its own. A background child may hold the pipe open for ever, so
-    the end of the stream is not waited for."""
-    await asyncio.wait({pump}, timeout=QUIET)
+def _has_mark(pid: int, mark: str) -> bool:
+    try:
+        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
 
 
-def _marked(mark: str) -> set[int]:
-    found: set[int] = set()
-    needle = f"{MARK}={mark}".encode()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
+def _holds(pid: int, inode: int) -> bool:
+    name = f"pipe:[{inode}]"
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
-                if needle in Path(f"/proc/{entry}/environ").read_bytes():
-                    found.add(int(entry))
+                if os.readlink(entry.path) == name:
+                    return True
+    return False
+
+
+def _below_us() -> dict[int, Proc]:
+    """All processes that descend from this one, without itself."""
+    table = {p.pid: p for e in os.listdir("/proc") if e.isdigit() and (p := _read(int(e)))}
+    children: dict[int, list[Proc]] = {}
+    for proc in table.values():
+        children.setdefault(proc.parent, []).append(proc)
+    found: dict[int, Proc] = {}
+    todo = [os.getpid()]
+    while todo:
+        for proc in children.get(todo.pop(), ()):
+            if proc.pid not in found:
+                found[proc.pid] = proc
+                todo.append(proc.pid)
     return found
-
-
-def _children() -> list[Proc]:
-    me = os.getpid()
-    found: list[Proc] = []
-    for proc in _table().values():
-        if proc.parent != me:
-            continue
-        if proc.state == "Z" and proc.session != os.getsid(0):
-            continue
-        found.append(proc)
-    return found
-
-
-def _with_descendants(table: Mapping[int, Proc], roots: set[int]) -> tuple[Proc, ...]:
-    found = set(roots)
-    grew = True
-    while grew:
-        grew = False
-        for proc in table.values():
-            if proc.parent in found and proc.pid not in found:
-                found.add(proc.pid)
-                grew = True
-    return tuple(table[pid] for pid in sorted(found - {os.getpid()}) if pid in table)
-
-
-def _table() -> dict[int, Proc]:
-    return {p.pid: p for e in os.listdir("/proc") if e.isdigit() and (p := _read(int(e)))}
 
 
 def _read(pid: int) -> Proc | None:
@@ -207,7 +272,3 @@ def _read(pid: int) -> Proc | None:
         return None
     fields = tail.split()
     return Proc(pid, int(fields[19]), int(fields[1]), int(fields[3]), fields[0], command or head.partition("(")[2])
-
-
-def _alive(proc: Proc) -> bool:
-    return proc.state not in "ZX"

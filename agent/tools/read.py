@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from agent.errors import ToolFailure
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
 from agent.tools.base import Params, description_of
 from agent.tools.limits import plain, short_line
-from agent.tools.seen import Seen
-from agent.workspace.files import read_file
+from agent.tools.seen import Place, Seen
+from agent.workspace.files import check_plain, entries
 from agent.workspace.paths import Workspace
 
 BYTES = 24_000  # of one result
@@ -19,8 +17,8 @@ ENTRIES = 100  # of a folder
 
 class ReadParams(Params):
     file: str
-    limit: int = Field(default=400, ge=1)
-    offset: int = Field(default=1)
+    limit: int = 400
+    offset: int = 1
 
 
 class Read:
@@ -33,46 +31,44 @@ class Read:
         self._seen = seen
 
     def plan(self, params: ReadParams) -> Plan:
-        path = self._workspace.locate(params.file)
-        try:
-            path.resolve(strict=True)
-        except FileNotFoundError:
-            pass  # said by run, in its place
-        except (OSError, RuntimeError) as error:
-            raise ToolFailure(f"{params.file} cannot be read: its links lead in a circle, or nowhere.") from error
-        return Plan("read", self._workspace.shown(path), (str(path),), outside=self._workspace.outside(path))
+        place = Place.of(self._workspace, params.file)
+        if not place.outside:  # what lies outside is not even looked at before the user allows it
+            check_plain(place.path, place.name, folder=True)
+        return Plan("read", place.name, (str(place.path),), outside=place.outside)
 
     async def run(self, params: ReadParams, ctx: ToolContext) -> ToolOutput:
-        path = self._workspace.locate(params.file)
-        name = self._workspace.shown(path)
-        if path.is_dir():
-            names = sorted(p.name + ("/" if p.is_dir() else "") for p in path.iterdir())
-            more = f" (the first {ENTRIES} of {len(names)})" if len(names) > ENTRIES else ""
-            raise ToolFailure(f"{name} is a folder. It holds{more}: {', '.join(names[:ENTRIES]) or 'nothing'}")
-        try:
-            content = read_file(path, name)
-        except FileNotFoundError:
-            raise ToolFailure(f"There is no file {name}.") from None
-        self._seen.note(path, content.stamp)
+        place = Place.of(self._workspace, params.file)
+        name = place.name
+        if ctx.plan.paths != (str(place.path),):
+            raise ToolFailure(f"{name} leads elsewhere than a moment ago. Nothing was read.")
+        if place.path.is_dir():
+            names, count = entries(place.path, name, ENTRIES)
+            more = f" (the first {ENTRIES} of {count})" if count > ENTRIES else ""
+            raise ToolFailure(f"{name} is a folder. It holds{more}: {', '.join(names) or 'nothing'}")
+        content = place.content()
+        if content is None:
+            self._seen.gone(place)
+            raise ToolFailure(f"There is no file {name}.")
+        self._seen.note(place, content)
         if not content.data:
             return ToolOutput(f"{name} is empty.")
-        if content.text is None:
-            return ToolOutput(f"{name} is not text ({len(content.data)} bytes).", failed=True)
-        lines = content.text.removeprefix("\ufeff").split("\n")
-        if lines[-1] == "":
-            lines.pop()
-        start = max(1, params.offset)
-        if start > len(lines):
-            raise ToolFailure(f"{name} has only {len(lines)} lines.")
-        shown: list[str] = []
-        size = 0
-        for number, line in enumerate(lines[start - 1 : start - 1 + params.limit], start):
-            row = f"{number:>5}\t{short_line(plain(line))}"
-            size += len(row.encode("utf-8", "replace"))
-            if shown and size > BYTES:
-                break
-            shown.append(row)
-        last = start + len(shown) - 1
-        if last < len(lines):
-            shown.append(f"[lines {start} to {last} of {len(lines)}; go on with offset={last + 1}]")
-        return ToolOutput("\n".join(shown))
+        if not content.is_text:
+            return ToolOutput(f"{name} is not text but binary ({len(content.data)} bytes).", failed=True)
+        return ToolOutput(_window(content.lines, name, max(1, params.offset), max(1, params.limit)))
+
+
+def _window(lines: list[str], name: str, start: int, limit: int) -> str:
+    if start > len(lines):
+        raise ToolFailure(f"{name} has only {len(lines)} lines.")
+    shown: list[str] = []
+    size = 0
+    for number, line in enumerate(lines[start - 1 : start - 1 + limit], start):
+        row = f"{number:>5}\t{plain(short_line(line))}"
+        size += len(row.encode("utf-8"))
+        if shown and size > BYTES:
+            break
+        shown.append(row)
+    last = start + len(shown) - 1
+    if last < len(lines):
+        shown.append(f"[lines {start} to {last} of {len(lines)}; go on with offset={last + 1}]")
+    return "\n".join(shown)

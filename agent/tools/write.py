@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+
 from agent.errors import ToolFailure
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
 from agent.tools.base import Params, description_of
 from agent.tools.diff import unified
-from agent.tools.seen import Seen, current, unchanged
-from agent.workspace.files import stamp_of, write_file
+from agent.tools.seen import Place, Seen
+from agent.workspace.files import Content
 from agent.workspace.paths import Workspace
 
 
@@ -27,28 +29,33 @@ class Write:
         self._seen = seen
 
     def plan(self, params: WriteParams) -> Plan:
-        path = self._workspace.locate(params.file)
-        name = self._workspace.shown(path)
-        there = current(path, name)
-        if there is None and self._seen.was_seen(path):
-            raise ToolFailure(f"{name} was deleted since you saw it. Ask the user, or use another name.")
+        place = Place.of(self._workspace, params.file)
+        there = place.content()
+        if there is None and self._seen.gone(place):
+            raise ToolFailure(
+                f"{place.name} was deleted since you saw it. Nothing was written. Write it again if it should exist."
+            )
         if there is not None and there.data:
-            state = self._seen.state(path, there)
-            if state == "never":
-                raise ToolFailure(f"{name} exists and you have not read it. Read it first, then write or edit it.")
-            if state == "changed":
-                raise ToolFailure(f"{name} changed since you read it. Read it again, then decide.")
-        old = there.text or "" if there else ""
-        stamp = there.stamp if there else None
-        preview = unified(name, old, params.text)
-        return Plan("edit", name, (str(path),), None, preview, stamp, self._workspace.outside(path))
+            self._seen.check(place, there)
+        old = there.data if there else b""
+        return place.edit_plan(unified(place.name, old, _as_there(params.text, there)), there)
 
     async def run(self, params: WriteParams, ctx: ToolContext) -> ToolOutput:
-        path = self._workspace.locate(params.file)
-        name = self._workspace.shown(path)
-        there = unchanged(path, name, ctx.plan.stamp)
-        data = params.text.encode("utf-8", "replace")
-        write_file(path, data, name)
-        self._seen.note(path, stamp_of(data))
+        place = Place.of(self._workspace, params.file)
+        there = place.as_planned(ctx.plan)
+        data = _as_there(params.text, there)
+        self._seen.save(place, data, there)
         lines = params.text.count("\n") + (not params.text.endswith("\n") and bool(params.text))
-        return ToolOutput(f"{'Wrote' if there else 'Created'} {name}: {lines} lines, {len(data)} bytes.")
+        return ToolOutput(f"{'Wrote' if there else 'Created'} {place.name}: {lines} lines, {len(data)} bytes.")
+
+
+def _as_there(text: str, there: Content | None) -> bytes:
+    """The model reads without byte order mark and carriage returns, so it writes without them; the file keeps both."""
+    data = text.encode("utf-8")
+    if there is None:
+        return data
+    if there.crlf and b"\r" not in data:
+        data = data.replace(b"\n", b"\r\n")
+    if there.data.startswith(codecs.BOM_UTF8) and not data.startswith(codecs.BOM_UTF8):
+        data = codecs.BOM_UTF8 + data
+    return data

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import errno
 import hashlib
 import os
 import stat
@@ -17,66 +19,122 @@ READ_LIMIT = 10_000_000  # bytes of one file that are taken into memory
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """`data` as on disk, `stamp` its hash, `text` None where it is no UTF-8 text."""
+    """`data` as on disk, `stamp` its hash."""
 
     data: bytes
     stamp: str
-    text: str | None
+
+    @property
+    def is_text(self) -> bool:
+        """Everything without a NUL: old encodings too, whose bytes are kept as they are."""
+        return b"\0" not in self.data
+
+    @property
+    def crlf(self) -> bool:
+        """Are all line ends CR LF?"""
+        ends = self.data.count(b"\n")
+        return bool(ends) and self.data.count(b"\r\n") == ends
+
+    @property
+    def lines(self) -> list[str]:
+        """For reading: without line ends and byte order mark; bytes that are no UTF-8 show as U+FFFD."""
+        lines = self.data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+        return lines[:-1] if lines[-1] == "" else lines
 
 
 def stamp_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def check_plain(path: Path, name: str, *, folder: bool = False) -> os.stat_result | None:
+    """None where nothing is. Raises ToolFailure for all that is neither a plain file nor, where wanted, a folder."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ToolFailure(f"Cannot use {_cut(name)}: {_why(error)}.") from error
+    if stat.S_ISDIR(status.st_mode):
+        if folder:
+            return status
+        raise ToolFailure(f"{name} is a folder, not a file.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolFailure(f"{name} is not a plain file (a pipe, socket or device) and cannot be used here.")
+    return status
+
+
 def read_file(path: Path, name: str) -> Content:
     """Only plain files are opened: a pipe or device would block or never end. Raises ToolFailure; FileNotFoundError
     where nothing is there."""
+    status = check_plain(path, name)
+    if status is None:
+        raise FileNotFoundError(name)
+    if status.st_size > READ_LIMIT:
+        size = f"{status.st_size / 1e6:.0f} MB"
+        raise ToolFailure(f"{name} is too large for this tool ({size}). Use bash with head, tail, sed or grep.")
     try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise ToolFailure(f"{name} is a folder, not a file.")
-        if not stat.S_ISREG(status.st_mode):
-            raise ToolFailure(f"{name} is not a plain file (a pipe, socket or device) and is not read.")
-        if status.st_size > READ_LIMIT:
-            size = f"{status.st_size / 1e6:.0f} MB"
-            raise ToolFailure(f"{name} has {size}, too much for this tool. Use bash with head, tail, sed or grep.")
-        with path.open("rb") as file:
+        # not blocking: between the look and the opening a pipe may have taken the file's place
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             data = file.read(READ_LIMIT + 1)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise ToolFailure(f"Cannot read {name}: {_why(error)}.") from error
-    try:
-        text = None if b"\0" in data[:8192] else data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = None
-    return Content(data, stamp_of(data), text)
+    return Content(data, stamp_of(data))
 
 
-def write_file(path: Path, data: bytes, name: str) -> None:
-    """Whole or not at all, through links (a link stays a link), keeping the mode. Raises ToolFailure."""
+def entries(path: Path, name: str, most: int) -> tuple[list[str], int]:
+    """The first `most` names of a folder in order, folders with a slash, and how many there are. Raises ToolFailure."""
     try:
-        target = path.resolve()
-        mode = target.stat().st_mode if target.exists() else None
-        if mode is not None and not stat.S_ISREG(mode):
-            raise ToolFailure(f"{name} is not a plain file and is not written.")
-        if (mode is not None and not os.access(target, os.W_OK)) or (mode is not None and not mode & 0o222):
-            raise ToolFailure(f"{name} is read-only and is left as it is.")
+        with os.scandir(path) as found:
+            names = sorted(e.name + ("/" if _is_folder(e) else "") for e in found)
+    except OSError as error:
+        raise ToolFailure(f"Cannot read {name}: {_why(error)}.") from error
+    return [n.encode("utf-8", "replace").decode() for n in names[:most]], len(names)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a loop of links
+        return False
+
+
+def write_file(target: Path, data: bytes, name: str) -> None:
+    """Whole or not at all, keeping mode and owner. `target` is the real place, links followed: so a link stays one.
+    Files with several names (hard links) and those in folders that take no new file are written in place. Raises
+    ToolFailure."""
+    status = check_plain(target, name)
+    if status is not None and not (status.st_mode & 0o222 and os.access(target, os.W_OK)):
+        raise ToolFailure(f"{name} is read-only and is left as it is.")
+    try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, part = tempfile.mkstemp(prefix=".dflash-", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
+        if status is not None and (status.st_nlink > 1 or not _replaceable(target, status)):
+            with os.fdopen(os.open(target, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC), "wb") as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(part, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
-            os.replace(part, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(part)
-            raise
-    except (OSError, RuntimeError) as error:
-        raise ToolFailure(f"Cannot write {name}: {_why(error)}.") from error
+            return
+        _replace(target, data, status)
+    except OSError as error:
+        raise ToolFailure(f"Cannot write {_cut(name)}: {_why(error)}.") from error
+
+
+def _replaceable(target: Path, status: os.stat_result) -> bool:
+    return os.access(target.parent, os.W_OK) and status.st_uid == os.geteuid() and not target.is_mount()
+
+
+def _replace(target: Path, data: bytes, status: os.stat_result | None) -> None:
+    descriptor, part = tempfile.mkstemp(prefix=".dflash-", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(part, stat.S_IMODE(status.st_mode) if status is not None else 0o666 & ~_umask())
+        os.replace(part, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
 
 
 def _umask() -> int:
@@ -87,5 +145,11 @@ def _umask() -> int:
     return 0o022
 
 
-def _why(error: Exception) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+def _why(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "its links lead in a circle"
+    return error.strerror or str(error)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 200 else f"{name[:200]}…"

@@ -8,15 +8,19 @@ from pathlib import Path
 
 from agent.errors import ToolFailure
 
-PROTECTED_FOLDERS = (".git", ".dflash")
+PROTECTED = frozenset((".git", ".dflash", ".ssh", ".gitconfig"))
 STARTUP_FILES = frozenset(
-    f".{name}" for name in ("bashrc", "bash_profile", "bash_login", "profile", "zshrc", "zshenv", "zprofile", "envrc")
+    f".{name}"
+    for name in (
+        *("bashrc", "bash_profile", "bash_login", "bash_logout", "profile", "envrc", "kshrc", "cshrc", "tcshrc"),
+        *("zshrc", "zshenv", "zprofile", "zlogin", "zlogout"),
+    )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """`root` and `extra` are resolved folders."""
+    """`root` and `extra` are resolved folders. Symbolic links are followed to say where a file is."""
 
     root: Path
     extra: tuple[Path, ...] = ()
@@ -27,23 +31,23 @@ class Workspace:
             raise ToolFailure("The file name is empty. Name a file.")
         return self.root / os.path.expanduser(file)
 
+    def real(self, path: Path) -> Path:
+        """Where it really lies, links followed; what a chain of links without an end names is the link itself."""
+        return Path(os.path.realpath(path))
+
     def outside(self, path: Path) -> bool:
         """Does it lead out of the project, or to a place in it that could run things later?"""
-        try:
-            real = path.resolve()
-        except (OSError, RuntimeError):
-            return True
+        real = self.real(path)
         inside = next((base for base in (self.root, *self.extra) if real.is_relative_to(base)), None)
         if inside is None:
             return True
-        parts = real.relative_to(inside).parts
-        return any(p in PROTECTED_FOLDERS for p in parts) or (bool(parts) and parts[-1] in STARTUP_FILES)
+        parts = [p.lower() for p in real.relative_to(inside).parts]  # some file systems do not tell .GIT from .git
+        return any(p in PROTECTED for p in parts) or (bool(parts) and parts[-1] in STARTUP_FILES)
 
     def shown(self, path: Path) -> str:
         """Relative to the project where it lies in it; with the target where a link leads elsewhere."""
         name = str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
-        try:
-            real = path.resolve()
-        except (OSError, RuntimeError):
-            return name
-        return name if real.is_relative_to(self.root) else f"{name} → {real}" if str(real) != name else name
+        real = self.real(path)
+        if not real.is_relative_to(self.root) and str(real) != name:
+            name = f"{name} → {real}"
+        return name.encode("utf-8", "replace").decode()  # a name on disk may hold bytes that are no text
