@@ -6,11 +6,13 @@ import tomllib
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from agent.errors import ConfigError
+
+_File: TypeAlias = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
 class _Frozen(BaseModel):
@@ -21,7 +23,7 @@ class ModelSource(_Frozen):
     """`smollm2-wheel`: the GGUF inside a package of the Python index. `file`: a GGUF on this disk."""
 
     kind: Literal["smollm2-wheel", "file"]
-    path: Path | None = None
+    path: _File | None = None
 
 
 class Sampling(_Frozen):
@@ -40,7 +42,7 @@ class Profile(_Frozen):
     name: str
     title: str
     model: ModelSource
-    draft: Path | None = None
+    draft: _File | None = None
     ctx: int = Field(default=8192, ge=256)
     threads: int | None = Field(default=None, ge=1)
     spec_type: str | None = None
@@ -77,9 +79,12 @@ def known_profiles(folders: Sequence[Path]) -> list[str]:
 def _parse(name: str, text: str, where: str) -> Profile:
     try:
         data: dict[str, Any] = tomllib.loads(text)
-        return Profile.model_validate({"name": name, "title": name} | data)
+        profile = Profile.model_validate({"title": name} | data | {"name": name})
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where}: {error}.") from error
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from error
+    if profile.model.kind == "file" and profile.model.path is None:
+        raise ConfigError(f'{where}: model.path is missing; with kind = "file" it names the GGUF.')
+    return profile

@@ -14,6 +14,7 @@ from agent.events import Endpoint, ServerState
 from agent.runtime.probe import PROBE_TIMEOUT, NotAModelServer, health, inspect, open_client
 
 LOADING_POLL = 0.5  # seconds
+LOADING_LIMIT = 900.0  # seconds; 18 GB from a slow network disk take 6 minutes, a 503 for longer is no loading
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -26,6 +27,8 @@ class Attached:
     ) -> None:
         self._url = normal_url(url)
         self._key = env.get("DFLASH_SERVER_KEY") or "none"
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise ConfigError("DFLASH_SERVER_KEY holds characters that no HTTP header can carry. Copy it again.")
         self._publish = publish
         self._ctx = ctx
         self._state = ServerState("stopped")
@@ -46,6 +49,9 @@ class Attached:
             except ServerUnavailable as error:
                 self._become(ServerState("failed", why=str(error)))
                 raise
+            except asyncio.CancelledError:
+                self._become(ServerState("stopped"))
+                raise
             sizes = [n for n in (self._ctx, endpoint.n_ctx) if n]
             endpoint = replace(endpoint, n_ctx=min(sizes, default=None))
             self._become(ServerState("ready", endpoint=endpoint))
@@ -58,22 +64,26 @@ class Attached:
         local = urlsplit(self._url).hostname in LOOPBACK
         async with open_client(self._url, self._key, local=local) as client:
             try:
-                status = await asyncio.wait_for(health(client), PROBE_TIMEOUT)
-                while status == 503:
+                for _ in range(int(LOADING_LIMIT / LOADING_POLL)):
+                    if await asyncio.wait_for(health(client), PROBE_TIMEOUT) != 503:
+                        break
                     self._become(ServerState("starting", phase="loading the model"))
                     await asyncio.sleep(LOADING_POLL)
-                    status = await health(client)
-                if status is None:
-                    raise ServerUnavailable(f"Nobody answers at {self._url}. Start the server, or check the address.")
+                else:
+                    raise ServerUnavailable(f"{self._url} has been busy loading (503) for too long. Look at its log.")
                 known = Endpoint(self._url, self._key, "", attached=True)
                 return await asyncio.wait_for(inspect(client, known), PROBE_TIMEOUT)
             except NotAModelServer as error:
                 raise ServerUnavailable(f"{self._url} answers, but {error}. Check the address.") from error
+            except httpx2.ConnectError as error:
+                raise ServerUnavailable(
+                    f"Nobody answers at {self._url}. Start the server, or check the address."
+                ) from error
             except (TimeoutError, httpx2.TimeoutException) as error:
                 raise ServerUnavailable(
                     f"{self._url} does not answer in {PROBE_TIMEOUT:.0f} s. Check the address."
                 ) from error
-            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            except httpx2.HTTPError as error:
                 raise ServerUnavailable(f"{self._url} does not speak HTTP. Check the address.") from error
 
     def _become(self, state: ServerState) -> None:
@@ -88,8 +98,9 @@ def normal_url(text: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
+        httpx2.URL(url)
+    except (ValueError, httpx2.InvalidURL) as error:
         raise ConfigError(f"--server {text}: {error}. Write it as http://127.0.0.1:8080.") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.username:
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.username or parts.query:
         raise ConfigError(f"--server {text} is not the address of a server. Write it as http://127.0.0.1:8080.")
     return url.rstrip("/").removesuffix("/v1").rstrip("/")

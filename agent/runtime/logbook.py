@@ -63,16 +63,16 @@ class Logbook:
     def last(self, count: int) -> tuple[str, ...]:
         return tuple(self._ring)[-count:]
 
-    def explain(self, status: int) -> str:
-        """One sentence about an engine that ended while loading, with the next step."""
+    def explain(self, status: int, doing: str = "while loading") -> str:
+        """One sentence about an engine that ended, with the next step. `status` -N: killed by signal N."""
         text = "\n".join(self._ring)
         for pattern, sentence in _FAULTS:
             if found := re.search(pattern, text):
                 return sentence.format(*found.groups())
         if status < 0:
-            return f"The engine was ended by signal {-status} while loading; its log is {self.path}."
+            return f"The engine was ended by signal {-status} {doing}; its log is {self.path}."
         last = f" Its last words: {self._ring[-1]}" if self._ring else ""
-        return f"The engine ended with status {status} while loading; its log is {self.path}.{last}"
+        return f"The engine ended with status {status} {doing}; its log is {self.path}.{last}"
 
     def close(self) -> None:
         if self._file is not None:

@@ -10,6 +10,8 @@ import httpx2
 from agent.events import Endpoint
 
 PROBE_TIMEOUT = 5.0  # seconds; one page of JSON from loopback takes milliseconds
+# Seconds for what we can do without: /slots waits for the engine's main loop, which may be deep in a long prompt.
+OPTIONAL_TIMEOUT = 1.5
 
 
 class NotAModelServer(Exception):
@@ -22,12 +24,19 @@ def open_client(base_url: str, key: str, *, local: bool) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=base_url, headers=headers, timeout=PROBE_TIMEOUT, trust_env=not local)
 
 
-async def health(client: httpx2.AsyncClient) -> int | None:
-    """Status of /health, None when nobody listens (yet)."""
-    try:
-        return (await client.get("/health")).status_code
-    except httpx2.TransportError:
-        return None
+async def health(client: httpx2.AsyncClient) -> int:
+    """Status of /health. Raises httpx2.TransportError: ConnectError when nobody listens (yet)."""
+    return (await client.get("/health")).status_code
+
+
+async def is_ours(client: httpx2.AsyncClient, model: str) -> bool:
+    """Whether a llama-server answers that wants this launch's key and runs this model file. Only then may a prompt go
+    there: between our look for a free port and the engine's bind, another server may have taken it."""
+    stranger = await client.get("/props", headers={"Authorization": "Bearer not-the-key"})
+    if stranger.status_code != 401:
+        return False
+    answer = await client.get("/props")
+    return answer.status_code == 200 and _json(answer).get("model_path") == model
 
 
 async def inspect(client: httpx2.AsyncClient, endpoint: Endpoint) -> Endpoint:
@@ -46,6 +55,7 @@ async def inspect(client: httpx2.AsyncClient, endpoint: Endpoint) -> Endpoint:
     slot = _first(slots)
     settings = _mapping(_mapping(props).get("default_generation_settings"))
     n_ctx = settings.get("n_ctx") or slot.get("n_ctx") or _mapping(first.get("meta")).get("n_ctx")
+    n_ctx = n_ctx or first.get("max_model_len")  # vLLM
     speculative = slot.get("speculative")
     return Endpoint(
         endpoint.base_url,
@@ -60,10 +70,10 @@ async def inspect(client: httpx2.AsyncClient, endpoint: Endpoint) -> Endpoint:
 
 
 async def _optional(client: httpx2.AsyncClient, path: str) -> Any:
-    answer = await client.get(path)
     try:
+        answer = await client.get(path, timeout=OPTIONAL_TIMEOUT)
         return answer.json() if answer.status_code == 200 else None
-    except ValueError:
+    except (ValueError, httpx2.TransportError):
         return None
 
 

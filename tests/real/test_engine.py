@@ -49,6 +49,36 @@ async def test_a_killed_engine_heals_on_the_next_request(start: Start, talker: T
     assert after.base_url.startswith("http://127.0.0.1:") and after.api_key != before.api_key
 
 
+async def test_a_crash_is_told_before_anybody_asks(start: Start, talker: Tiny) -> None:
+    states: list[ServerState] = []
+    supervisor = start(talker.target, profile=tiny_profile(spec_type=None, spec={}), states=states)
+    await supervisor.ensure_ready()
+    await killed(supervisor)
+    async with asyncio.timeout(10):
+        while supervisor.state.kind == "ready":
+            await asyncio.sleep(0)
+    assert states[-1].kind == "failed" and "signal 9" in states[-1].why and states[-1].last_words
+
+
+async def test_stops_and_failed_starts_are_no_crashes(start: Start, talker: Tiny, tmp_path: Path) -> None:
+    supervisor = start(talker.target, profile=tiny_profile(spec_type=None, spec={}))
+    absent = start(tmp_path / "absent.gguf", profile=tiny_profile(spec_type=None, spec={}))
+    for _ in range(6):
+        await supervisor.ensure_ready()
+        await supervisor.stop()
+        with pytest.raises(RuntimeFailure, match="cannot be opened"):
+            await absent.ensure_ready()
+
+
+async def test_a_request_during_a_stop_starts_afresh(start: Start, talker: Tiny) -> None:
+    supervisor = start(talker.target, profile=tiny_profile(spec_type=None, spec={}))
+    before = await supervisor.ensure_ready()
+    _, after = await asyncio.gather(supervisor.stop(), supervisor.ensure_ready())
+    assert after.api_key != before.api_key or supervisor.state.kind == "stopped"
+    assert (await supervisor.ensure_ready()) == (await supervisor.ensure_ready())
+    assert supervisor.state.kind == "ready"
+
+
 async def test_an_engine_that_dies_again_and_again_is_given_up(start: Start, talker: Tiny) -> None:
     supervisor = start(talker.target, profile=tiny_profile(spec_type=None, spec={}))
     with pytest.raises(RuntimeFailure, match="times in a few minutes"):

@@ -21,7 +21,18 @@ def test_an_address_may_be_written_in_several_ways(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "http://", "127.0.0.1:99999", "127.0.0.1:0", "ftp://x", "http://u:p@h", "host:abc"]
+    "text",
+    [
+        "",
+        "http://",
+        "127.0.0.1:99999",
+        "127.0.0.1:0",
+        "ftp://x",
+        "http://u:p@h",
+        "host:abc",
+        "http://h/?q=1",
+        "http://ex\u00e4mple..x",
+    ],
 )
 def test_what_is_no_address_is_a_usage_error(text: str) -> None:
     with pytest.raises(ConfigError, match="--server"):
@@ -48,6 +59,25 @@ async def test_nobody_there_is_one_sentence_with_the_address() -> None:
     assert attached.state.kind == "failed"
 
 
+@pytest.mark.parametrize("key", ["k\u00e9y", "a\nb"])
+def test_a_key_that_no_header_can_carry_is_a_usage_error(key: str) -> None:
+    with pytest.raises(ConfigError, match="DFLASH_SERVER_KEY"):
+        Attached("127.0.0.1:1", {"DFLASH_SERVER_KEY": key}, lambda state: None)
+
+
+async def test_a_loading_server_is_waited_for_until_the_user_has_enough() -> None:
+    loading: asyncio.Queue[ServerState] = asyncio.Queue()
+    async with answering(b"HTTP/1.1 503 Wait\r\nContent-Length: 2\r\n\r\n{}") as url:
+        attached = Attached(url, {}, loading.put_nowait)
+        waiting = asyncio.create_task(attached.ensure_ready())
+        while (await loading.get()).phase != "loading the model":
+            pass
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert attached.state.kind == "stopped"
+
+
 @asynccontextmanager
 async def answering(reply: bytes) -> AsyncIterator[str]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -67,7 +97,7 @@ async def answering(reply: bytes) -> AsyncIterator[str]:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>", "not a model server"),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "not a model server"),
         (b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", "DFLASH_SERVER_KEY"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "Check the address|Nobody answers"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),
     ],
 )
 async def test_a_stranger_at_the_address_gets_no_prompt(reply: bytes, says: str) -> None:
