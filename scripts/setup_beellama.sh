@@ -32,21 +32,25 @@ CMAKE_FLAGS=(
 # On x86 the instruction sets are chosen one by one from what the kernel reports, not by -march=native: that also takes
 # AMX, which some virtual machines announce and then refuse (the engine ends with an illegal instruction, measured).
 x86_flags() {
-    local flags=" $(grep -m1 '^flags' /proc/cpuinfo | cut -d: -f2-) " name
-    has() { for name in "$@"; do [[ $flags == *" $name "* ]] || return 1; done; }
-    on() { if "${@:2}"; then printf -- '-D%s=ON\n' "$1"; else printf -- '-D%s=OFF\n' "$1"; fi; }
+    local flags name value
+    flags=" $({ grep -m1 '^flags' /proc/cpuinfo || true; } | cut -d: -f2-) "
+    on() { # on OPTION FLAG...
+        value=ON
+        for name in "${@:2}"; do [[ $flags == *" $name "* ]] || value=OFF; done
+        printf -- '-D%s=%s\n' "$1" "$value"
+    }
     printf -- '-DGGML_NATIVE=OFF\n'
-    on GGML_SSE42 has sse4_2
-    on GGML_AVX has avx
-    on GGML_AVX2 has avx2
-    on GGML_FMA has fma
-    on GGML_F16C has f16c
-    on GGML_BMI2 has bmi2
-    on GGML_AVX_VNNI has avx_vnni
-    on GGML_AVX512 has avx512f avx512cd avx512bw avx512dq avx512vl
-    on GGML_AVX512_VBMI has avx512f avx512vbmi avx512_vbmi2
-    on GGML_AVX512_VNNI has avx512f avx512_vnni
-    on GGML_AVX512_BF16 has avx512f avx512_bf16
+    on GGML_SSE42 sse4_2
+    on GGML_AVX avx
+    on GGML_AVX2 avx2
+    on GGML_FMA fma
+    on GGML_F16C f16c
+    on GGML_BMI2 bmi2
+    on GGML_AVX_VNNI avx_vnni
+    on GGML_AVX512 avx512f avx512cd avx512bw avx512dq avx512vl
+    on GGML_AVX512_VBMI avx512f avx512vbmi avx512_vbmi2
+    on GGML_AVX512_VNNI avx512f avx512_vnni
+    on GGML_AVX512_BF16 avx512f avx512_bf16
 }
 
 case $(uname -m) in
@@ -163,6 +167,7 @@ engine_ready() {
 # --- prerequisites ---------------------------------------------------------------------------------------------
 
 missing() { # missing WHAT DEBIAN FEDORA ARCH
+    # shellcheck disable=SC2016  # the backquotes are for the reader
     printf 'setup: %s is missing; install it with `sudo apt install %s` (Debian, Ubuntu), `sudo dnf install %s` (Fedora) or `sudo pacman -S %s` (Arch).\n' "$@" >&2
     lacking=1
 }
@@ -191,7 +196,7 @@ check_tools() {
     has "${CC:-cc}" || has gcc || has clang || missing 'a C compiler' gcc gcc gcc
     has ninja || has make || missing 'make or ninja' ninja-build ninja-build ninja
     has flock || missing flock util-linux util-linux util-linux
-    has tar && has gzip || missing 'tar with gzip' 'tar gzip' 'tar gzip' 'tar gzip'
+    { has tar && has gzip; } || missing 'tar with gzip' 'tar gzip' 'tar gzip' 'tar gzip'
     [ -z "$lacking" ] || exit 2
     if has ninja; then generator=Ninja; else generator='Unix Makefiles'; fi
 }
@@ -235,7 +240,8 @@ bound_jobs() {
 
 child='' started=$SECONDS
 
-stop() { # stop SIGNAL STATUS: end the child and what it started, then go
+# shellcheck disable=SC2329  # called by a trap
+stop() { # stop STATUS: end the child and what it started, then go
     trap '' INT TERM HUP
     if [ -n "$child" ]; then
         kill -TERM "$child" 2>/dev/null || true
@@ -245,6 +251,7 @@ stop() { # stop SIGNAL STATUS: end the child and what it started, then go
     exit "$1"
 }
 
+# shellcheck disable=SC2329  # called by a trap
 clean_up() {
     [ -z "${build:-}" ] || [ ! -d "$build" ] || {
         rm -rf "$build/fetch" "$build/unpacking"
@@ -325,7 +332,7 @@ fetch() {
         fail "the source could not be fetched; check the network and pip's settings (PIP_INDEX_URL), then run this again"
     }
     # The cache may lie on another file system: copy beside, then rename.
-    cp "$work/out/$SDIST.tar.gz" "$tarball.$$" 2>>"$log" && mv "$tarball.$$" "$tarball" || {
+    { cp "$work/out/$SDIST.tar.gz" "$tarball.$$" && mv "$tarball.$$" "$tarball"; } 2>>"$log" || {
         rm -f "$tarball.$$"
         fail "the source could not be kept in $(dirname "$tarball")"
     }
@@ -388,6 +395,8 @@ build_engine() {
     local resumed=''
     [ ! -f "$build/configured" ] || resumed=1
     unpack
+    # Not in the caller's folder: while it looks for compilers, cmake deletes a file a.out that lies there (measured).
+    cd "$build" || fail "$build could not be entered"
     configure
     compile && return
     # What a power cut left behind (a truncated object file) must not block every later run.
@@ -493,3 +502,4 @@ main() {
 }
 
 main "$@"
+exit # bash reads on in this file: an update of it meanwhile must not be run half way
