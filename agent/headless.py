@@ -23,7 +23,6 @@ from agent.events import (
 )
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
-OUTPUT_FORMATS: tuple[OutputFormat, ...] = ("text", "json", "stream-json")
 
 EXIT_CODES = {"done": 0, "failed": 1, "denied": 4, "limit": 5, "interrupted": 130}
 EXIT_NO_ENGINE = 3

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from agent.config.paths import Paths
 from agent.core.permissions import Mode
 from agent.errors import AgentError, ConfigError
-from agent.events import DurableEvent, Endpoint, ServerState
+from agent.events import DurableEvent, ServerState
 from agent.protocols import Journal, ModelChunk, ModelClient, ModelRequest, Server, Tool
 
 if TYPE_CHECKING:
@@ -183,9 +183,6 @@ class Parts:
         the server, and again at the first request."""
         with contextlib.suppress(AgentError):
             await asyncio.gather(self.server.ensure_ready(), self.model.ready())
-
-    async def endpoint(self) -> Endpoint:
-        return await self.server.ensure_ready()
 
     async def close(self) -> None:
         if self.session is not None:
