@@ -44,6 +44,7 @@ class Composer(TextArea):
             placeholder=Content("What shall we build?"),
             max_checkpoints=50,
         )
+        self.cursor_blink = False  # an idle screen writes nothing: blinking costs 3 % of a core all day
         self._past = list(history)
         self._remember = remember
         self._at: int | None = None

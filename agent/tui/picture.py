@@ -175,6 +175,11 @@ class Picture:
         self._by_key[entry.key] = entry
         return entry
 
+    def _keep(self, entry: Entry | None) -> None:
+        """What was streamed stays the same entry when it becomes durable: it has been drawn already."""
+        if entry is not None and entry.key not in self._by_key:
+            self._add(entry)
+
     def _entry(self, key: str, kind: type[Entry], live: bool) -> Any:
         entry = self._by_key.get(key)
         if entry is None:
@@ -215,10 +220,13 @@ class Picture:
 
     def _reply(self, message: AssistantMessage) -> None:
         self._timings.append(message.timings)
+        said, thought = self._by_key.get(f"text-{message.id}"), self._by_key.get(f"think-{message.id}")
         self._drop_open()
         if message.thinking.strip():
+            self._keep(thought)
             self._thought(message.id, live=False).text = message.thinking
         if message.text.strip():
+            self._keep(said)
             self._answer(message.id, live=False).text = message.text
         for call in message.calls:
             entry = self._call(call.id)

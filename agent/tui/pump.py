@@ -1,16 +1,18 @@
 """Takes events from a session and shows them at a pace the screen can bear. The producer never waits for a widget:
-folding is immediate, drawing happens at most every tenth of a second, less often when drawing is slow."""
+folding is immediate; what streams is drawn at most every tenth of a second, less often when drawing is slow."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 
-from agent.events import Event
+from agent.events import CallDelta, Event, TextDelta, ThinkingDelta, ToolProgress
 
 FLUSH = 0.1  # seconds; half of it doubles the CPU cost of a stream
 SHARE = 4  # a drawing of n seconds is followed by a pause of at least 4 n
+FLOWING = (TextDelta, ThinkingDelta, CallDelta, ToolProgress)  # what comes by the hundred and may wait for FLUSH
 BREATH = 200  # events folded in one go before keys get their turn
 
 
@@ -24,6 +26,7 @@ class Pump:
         self._show = show
         self._fail = fail
         self._changed = asyncio.Event()
+        self._settled = asyncio.Event()  # something ended: it is shown without waiting for FLUSH
 
     async def run(self, events: AsyncIterator[Event]) -> None:
         drawing = asyncio.get_running_loop().create_task(self._draw(), name="draw")
@@ -33,6 +36,8 @@ class Pump:
             async for event in events:
                 self._fold(event)
                 self._changed.set()
+                if not isinstance(event, FLOWING):
+                    self._settled.set()
                 count += 1
                 if count % BREATH == 0:
                     await asyncio.sleep(0)
@@ -50,6 +55,9 @@ class Pump:
         while True:
             await self._changed.wait()
             self._changed.clear()
+            self._settled.clear()
             started = time.monotonic()
             self._show()
-            await asyncio.sleep(max(FLUSH, SHARE * (time.monotonic() - started)))
+            pause = max(FLUSH, SHARE * (time.monotonic() - started))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), pause)

@@ -3,6 +3,7 @@ width; what is out of sight is wrapped again when it comes into sight or when th
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import ClassVar
@@ -21,13 +22,14 @@ from agent.tui.cells.paper import BLANK, one_line
 from agent.tui.cells.stream import StreamedAnswer
 from agent.tui.picture import Answer, Entry, Picture
 
+SETTLE_AFTER = 0.2  # seconds: the last words are shown first
 IDLE_BATCH = 40  # entries wrapped again in one go while nothing else happens
 
 
 class Block:
     """One entry and the strips it was last drawn as."""
 
-    __slots__ = ("entry", "height_of", "stream", "strips", "unfolded", "version", "width")
+    __slots__ = ("entry", "rough", "stream", "strips", "unfolded", "version", "width")
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
@@ -36,20 +38,27 @@ class Block:
         self.unfolded = False
         self.strips: list[Strip] = []
         self.stream: StreamedAnswer | None = None
+        self.rough = False  # ended, and still as it was streamed, block by block
 
     def stale(self, width: int, unfolded: bool) -> bool:
         return self.version != self.entry.version or self.width != width or self.unfolded != unfolded
 
     def draw(self, width: int, unfolded: bool) -> None:
         entry = self.entry
-        if isinstance(entry, Answer) and entry.live:
-            if self.stream is None or self.stream.width != width:
-                self.stream = StreamedAnswer(width)
-            self.strips = [*self.stream.feed(entry.text), BLANK]
+        if isinstance(entry, Answer) and (stream := self._streaming(entry, width)) is not None:
+            self.strips = [*stream.feed(entry.text), BLANK]
+            self.stream, self.rough = stream, not entry.live
         else:
-            self.stream = None
             self.strips = entry_strips(entry, width, unfolded)
+            self.stream, self.rough = None, False
         self.version, self.width, self.unfolded = entry.version, width, unfolded
+
+    def _streaming(self, entry: Answer, width: int) -> StreamedAnswer | None:
+        """What goes on with an answer as it comes; None where it is laid out whole."""
+        stream = self.stream if self.stream is not None and self.stream.width == width else None
+        if entry.live:
+            return stream or StreamedAnswer(width)
+        return stream if stream and not self.rough and entry.text.startswith(stream.fed) else None
 
 
 class Transcript(ScrollView, can_focus=False):
@@ -98,7 +107,24 @@ class Transcript(ScrollView, can_focus=False):
             if block.version != block.entry.version:
                 block.draw(width, self.unfolded)
                 first = min(first, n)
+                if block.rough:
+                    self.run_worker(self._settle(block), name="settle")
         self._lay_out(first)
+
+    async def _settle(self, block: Block) -> None:
+        """Lay an ended answer out whole, as it will look after a restart: a list that goes on behind a blank row needs
+        to be seen as one. Beside the screen, for it takes 70 ms per 1,000 tokens."""
+        await asyncio.sleep(SETTLE_AFTER)
+        width, version = block.width, block.version
+        strips = await asyncio.to_thread(entry_strips, block.entry, width, block.unfolded)
+        if not block.rough or (width, version) != (block.width, block.version) or block not in self._blocks:
+            return
+        same = len(strips) == len(block.strips)
+        block.strips, block.rough, block.stream = strips, False, None
+        if same:
+            self.refresh()
+        else:
+            self._hold_and_lay_out(self._blocks.index(block))
 
     def unfold(self) -> None:
         self.unfolded = not self.unfolded
@@ -166,9 +192,6 @@ class Transcript(ScrollView, can_focus=False):
 
     def _rewrap_rest(self) -> None:
         width, done, first = self.line_width, 0, None
-        top = self.scroll_offset.y
-        anchor = max(0, bisect_right(self._starts, top) - 1)
-        inside = top - self._starts[anchor] if self._starts else 0
         for n in range(len(self._blocks) - 1, -1, -1):
             if self._blocks[n].stale(width, self.unfolded):
                 self._blocks[n].draw(width, self.unfolded)
@@ -176,13 +199,20 @@ class Transcript(ScrollView, can_focus=False):
                 if done >= IDLE_BATCH:
                     break
         if first is not None:
-            self._lay_out(first)
-            if not self._following and anchor < len(self._starts):
-                self.scroll_to(y=self._starts[anchor] + inside, animate=False, immediate=True)
+            self._hold_and_lay_out(first)
         if done >= IDLE_BATCH:
             self.set_timer(0.02, self._rewrap_rest)
         else:
             self._rewrapping = False
+
+    def _hold_and_lay_out(self, first: int) -> None:
+        """What someone is reading stays where it is."""
+        top = self.scroll_offset.y
+        anchor = max(0, bisect_right(self._starts, top) - 1)
+        inside = top - self._starts[anchor] if self._starts else 0
+        self._lay_out(first)
+        if not self._following and anchor < len(self._starts):
+            self.scroll_to(y=self._starts[anchor] + inside, animate=False, immediate=True)
 
     def on_resize(self) -> None:
         if any(b.width != self.line_width for b in self._blocks[-1:]):

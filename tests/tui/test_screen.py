@@ -8,6 +8,7 @@ from textual import events
 
 from agent.protocols import TextChunk
 from agent.tui.app import DflashApp
+from agent.tui.cells.entries import entry_strips
 from agent.tui.picture import Answer, End, Note
 from tests.fakes import core
 
@@ -41,6 +42,12 @@ async def until(pilot, condition, seconds=5.0):
 
 def rows(chat) -> str:
     return "\n".join(chat.transcript.render_line(y).text.rstrip() for y in range(chat.transcript.size.height))
+
+
+def ended(chat) -> bool:
+    """The end of the turn is drawn."""
+    blocks = chat.transcript._blocks
+    return bool(blocks) and isinstance(blocks[-1].entry, End) and blocks[-1].version == blocks[-1].entry.version
 
 
 def user_texts(model) -> list[str]:
@@ -85,9 +92,8 @@ async def test_a_question_is_answered_with_one_key():
     async with screen(*script, tools=(tool,), mode="ask", first_prompt="go") as (chat, pilot, _):
         await until(pilot, lambda: chat.approval.asked is not None and chat.approval.has_focus)
         await pilot.press("y")
-        await until(pilot, lambda: "finished" in rows(chat))
+        await until(pilot, lambda: "finished" in rows(chat) and chat.composer.has_focus)
         assert tool.ran == ["ls"]
-        assert chat.composer.has_focus
 
 
 async def test_keys_of_someone_who_is_typing_do_not_answer_a_question():
@@ -159,7 +165,7 @@ async def test_shift_tab_changes_the_mode_of_the_session():
 async def test_it_survives_every_size_and_is_whole_again():
     words = "中文 and " + "W" * 300 + " END"
     async with screen(say(words), first_prompt="go", size=(200, 50)) as (chat, pilot, _):
-        await until(pilot, lambda: "END" in rows(chat))
+        await until(pilot, lambda: "END" in rows(chat) and ended(chat))
         before = rows(chat)
         for size in ((20, 6), (8, 4), (60, 10), (200, 50)):
             await pilot.resize_terminal(*size)
@@ -177,3 +183,23 @@ async def test_a_selection_is_copied_as_plain_text():
         await pilot.hover(chat.transcript, offset=(10, y))
         await pilot.mouse_up(chat.transcript, offset=(10, y))
         assert chat.get_selected_text() == "copy me"
+
+
+async def test_an_ended_answer_is_laid_out_whole():
+    words = "1. one\n\n   goes on here\n\n   ```python\n   x = 1\n   ```\n\n2. two"
+    async with screen(say(words), first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: ended(chat))
+        (answer,) = [b for b in chat.transcript._blocks if isinstance(b.entry, Answer)]
+        await until(pilot, lambda: not answer.rough)
+        whole = entry_strips(answer.entry, answer.width, False)
+        assert [s.text for s in answer.strips] == [s.text for s in whole]
+        assert chat.transcript.virtual_size.height == sum(len(b.strips) for b in chat.transcript._blocks) + len(
+            chat.transcript.welcome
+        )
+
+
+async def test_an_idle_screen_writes_nothing():
+    async with screen(say("done"), first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: ended(chat))
+        assert not chat.composer.cursor_blink
+        assert chat._ticking is not None and not chat._ticking._active.is_set()

@@ -28,7 +28,7 @@ class StreamedAnswer:
     def __init__(self, width: int) -> None:
         self.width = width
         self._inner = max(1, width - 2)
-        self._seen = 0
+        self.fed = ""
         self._buffer = ""
         self._fence = ""
         self._highlighter: Syntax | None = None
@@ -37,8 +37,8 @@ class StreamedAnswer:
 
     def feed(self, text: str) -> list[Strip]:
         """All strips for `text`, which begins with what was fed before."""
-        self._buffer += text[self._seen :]
-        self._seen = len(text)
+        self._buffer += text[len(self.fed) :]
+        self.fed = text
         while self._take_line() if self._fence else self._take_block():
             pass
         self.tail = self._open_tail()
