@@ -250,16 +250,20 @@ def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: 
 
 def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> int:
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # without it, a missing git makes the import itself fail
+    from agent.store.prompts import PromptHistory
     from agent.tui.app import DflashApp
     from agent.workspace.repo import branch_label
 
     parts = Parts(options, env, can_ask=True)
+    history = PromptHistory(parts.paths.state / "history.jsonl")
     app = DflashApp(
         parts.open_session,
         profile_label=parts.profile.title if parts.profile else "attached",
         folder=options.folder,
         read_branch=lambda: branch_label(options.folder),
         mode=options.mode,
+        history=history.load(),
+        remember=history.add,
         first_prompt=first_prompt,
         start_notes=(parts.profile.note,) if parts.profile and parts.profile.note else (),
         crash_log=parts.paths.logs / "dflash-agent.log",

@@ -96,7 +96,7 @@ class Chat(Screen[None]):
         self.session: Session | None = None
         self._unsent: list[str] = [first_prompt] if first_prompt.strip() else []
         self._ticking: Timer | None = None
-        self._interrupted = 0.0
+        self._stopped = self._interrupted = 0.0  # when Ctrl+C last stopped a turn, and last asked for a second one
         self._tasks: set[asyncio.Task[None]] = set()
         for text in notes:
             self.picture.note(text)
@@ -246,13 +246,15 @@ class Chat(Screen[None]):
             self.composer.insert(message.character)
 
     def action_interrupt(self) -> None:
-        """Ctrl+C: copies a selection, else stops the turn, else clears the text, else quits when pressed twice."""
+        """Ctrl+C: copies a selection, else stops the turn, else clears the text, else quits when pressed twice. The
+        presses of someone in a hurry go through all of these."""
         if self.get_selected_text():
             self.action_copy_text()
             self.clear_selection()
             return
         now = time.monotonic()
-        if self.session is not None and self.session.running:
+        if self.session is not None and self.session.running and now - self._stopped > TWICE:
+            self._stopped = now
             self.action_stop()
         elif self.composer.text:
             self.composer.take()

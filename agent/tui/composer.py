@@ -9,11 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from textual import events
+from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
 
 PASTE_LINES, PASTE_CHARACTERS = 5, 1000  # above either a paste becomes a token
+# Left to the library, these run when the key has bubbled up to the app: behind letters that were typed after them.
+_EDITING = {
+    key: binding.action
+    for binding in TextArea.BINDINGS
+    if isinstance(binding, Binding)
+    for key in binding.key.split(",")
+    if key not in ("ctrl+c", "super+c", "pageup", "pagedown")
+}
 _TOKEN = re.compile(r"\[Pasted [\d,]+ (?:lines|characters) #(\d+)\]")
 
 
@@ -92,6 +101,11 @@ class Composer(TextArea):
         if self._own_key(event.key):
             event.stop()
             event.prevent_default()
+            return
+        if action := _EDITING.get(event.key):
+            event.stop()
+            event.prevent_default()
+            await self.run_action(action)
             return
         await super()._on_key(event)
 

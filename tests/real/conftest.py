@@ -33,6 +33,17 @@ def smollm2() -> Path:
     return _from_environment("DFLASH_TEST_MODEL")
 
 
+@pytest.fixture
+def home(binary: Path, smollm2: Path, tmp_path: Path) -> Path:
+    """A DFLASH_HOME with the engine and the smoke model in place, as after a first run."""
+    engines, models = tmp_path / "data" / "engines", tmp_path / "cache" / "models"
+    engines.mkdir(parents=True)
+    models.mkdir(parents=True)
+    (engines / "real").symlink_to(binary.parent)
+    (models / smollm2.name).symlink_to(smollm2)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def talker(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return make_tiny(tmp_path_factory.mktemp("talker"))

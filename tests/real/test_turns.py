@@ -133,14 +133,9 @@ async def test_cancelling_makes_the_server_stop(start: Start, smollm2: Path, ses
     assert replies(list(session.past))[-1].message.finish == "interrupted"
 
 
-def test_smollm2_answers_headless_with_real_figures(binary: Path, smollm2: Path, tmp_path: Path) -> None:
+def test_smollm2_answers_headless_with_real_figures(home: Path) -> None:
     """The console way, with the smoke profile made steady; n-gram drafts on a reply that repeats itself."""
-    engines, models = tmp_path / "data" / "engines", tmp_path / "cache" / "models"
-    engines.mkdir(parents=True)
-    models.mkdir(parents=True)
-    (engines / "real").symlink_to(binary.parent)
-    (models / smollm2.name).symlink_to(smollm2)
-    profiles = tmp_path / "config" / "profiles"
+    profiles = home / "config" / "profiles"
     profiles.mkdir(parents=True)
     shipped = (resources.files("agent") / "runtime" / "profiles" / "smoke.toml").read_text(encoding="utf-8")
     (profiles / "steady.toml").write_text(shipped.replace("temperature = 0.2", "temperature = 0"))
@@ -150,8 +145,8 @@ def test_smollm2_answers_headless_with_real_figures(binary: Path, smollm2: Path,
             *(sys.executable, "-P", "-m", "agent", "--profile", "steady", "--offline"),
             *("-p", prompt, "--output-format", "json"),
         ],
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "DFLASH_HOME": str(tmp_path)},
-        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "DFLASH_HOME": str(home)},
+        cwd=home,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
