@@ -25,10 +25,17 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class OpenAIModel:
-    """`ensure_ready` heals a server that has died. `extra` goes into each request body as it is."""
+    """`ensure_ready` heals a server that has died. `extra` goes into each request body as it is. `silence`: seconds
+    without a byte after which the server counts as stuck."""
 
-    def __init__(self, ensure_ready: Callable[[], Awaitable[Endpoint]], extra: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        ensure_ready: Callable[[], Awaitable[Endpoint]],
+        extra: Mapping[str, Any] | None = None,
+        silence: float = READ_SILENCE,
+    ) -> None:
         self._ensure_ready = ensure_ready
+        self._silence = silence
         self._extra = dict(extra or {})
         self._client: openai.AsyncOpenAI | None = None
         self._endpoint: Endpoint | None = None
@@ -71,7 +78,7 @@ class OpenAIModel:
                     raise fault_of_body(events.stray)
         except FOREIGN as error:
             if not reader.ended:  # a complete reply stays one, however the connection ends
-                raise fault_of(error, started=started, silence=READ_SILENCE) from error
+                raise fault_of(error, started=started, silence=self._silence) from error
         finally:
             if stream is not None:
                 await stream.close()
@@ -92,7 +99,7 @@ class OpenAIModel:
                 max_retries=0,  # a retry would repeat a whole generation; the core decides
                 http_client=httpx2.AsyncClient(
                     trust_env=not local,  # a proxy from the environment would capture loopback requests too
-                    timeout=httpx2.Timeout(READ_SILENCE, connect=CONNECT),
+                    timeout=httpx2.Timeout(self._silence, connect=CONNECT),
                 ),
             )
             self._endpoint = endpoint

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from typing import Any
 
 import pytest
 
-from agent.errors import BadReply, ContextOverflow, ModelFault, Refused, ServerUnavailable
+from agent.errors import BadReply, ContextOverflow, ModelFault, Refused, ServerUnavailable, Stalled
 from agent.events import Endpoint
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent.model.client import OpenAIModel
@@ -22,11 +23,11 @@ async def ask(server: FakeLlama, request: ModelRequest = HELLO) -> list[ModelChu
     return [c async for c in client(server.url).stream(request)]
 
 
-def client(url: str) -> OpenAIModel:
+def client(url: str, **options: Any) -> OpenAIModel:
     async def ready() -> Endpoint:
         return Endpoint(url, "secret", "fake-31b")
 
-    return OpenAIModel(ready)
+    return OpenAIModel(ready, **options)
 
 
 def text_of(chunks: list[ModelChunk]) -> str:
@@ -178,3 +179,30 @@ async def test_history_is_sent_back_in_a_form_the_server_accepts() -> None:
     assert [m["role"] for m in sent] == ["user", "assistant", "tool", "tool"]
     assert sent[0]["content"] == "one\n\ntwo \ufffd"
     assert [c["function"]["arguments"] for c in sent[1]["tool_calls"]] == ['{"b":1, "a":2}', "{}"]
+
+
+@pytest.mark.parametrize("words", ["", "some words before"])
+async def test_a_server_that_falls_silent_is_stalled_and_not_retried(words: str) -> None:
+    with FakeLlama([say(words, hold=True)]) as server:
+        with pytest.raises(Stalled) as caught:
+            async for _ in client(server.url, silence=0.3).stream(HELLO):
+                pass
+        assert await asyncio.to_thread(server.disconnected.wait, 10)
+    assert not caught.value.retryable and "Nothing came from the model server" in str(caught.value)
+
+
+async def test_cancelling_the_task_in_mid_reply_closes_the_connection() -> None:
+    arrived: list[ModelChunk] = []
+
+    async def read(server: FakeLlama) -> None:
+        async for piece in client(server.url).stream(HELLO):
+            arrived.append(piece)
+
+    with FakeLlama([say("some words", hold=True)]) as server:
+        task = asyncio.create_task(read(server))
+        assert await asyncio.to_thread(server.held.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(server.disconnected.wait, 10)
+    assert text_of(arrived) in ("some words", "some ", "")

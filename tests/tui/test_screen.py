@@ -203,3 +203,18 @@ async def test_an_idle_screen_writes_nothing():
         await until(pilot, lambda: ended(chat))
         assert not chat.composer.cursor_blink
         assert chat._ticking is not None and not chat._ticking._active.is_set()
+
+
+async def test_a_bug_ends_the_screen_with_one_sentence_and_a_traceback_in_the_log(tmp_path, capsys):
+    def broken():
+        raise KeyError("what was not there")
+
+    log = tmp_path / "logs" / "agent.log"
+    app = DflashApp(broken, profile_label="smoke", folder=tmp_path, crash_log=log)
+    async with asyncio.timeout(10):
+        await app.run_async(headless=True, size=(80, 24))
+    assert app.return_code == 1
+    said = capsys.readouterr().err
+    assert said.startswith("dflash-agent stopped: KeyError: 'what was not there'") and log.name in said
+    assert "Traceback" not in said
+    assert "Traceback" in log.read_text()
