@@ -33,6 +33,13 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _given(text: str) -> str:
+    """An unset shell variable must not mean the default."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty")
+    return text
+
+
 def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="dflash-agent",
@@ -48,14 +55,21 @@ def parser() -> argparse.ArgumentParser:
     add("--output-format", choices=OUTPUT_FORMATS, default="text", help="with -p (default: text)")
     add("-c", "--continue", dest="continue_", action="store_true", help="go on with this folder's last session")
     add("-r", "--resume", nargs="?", const="", metavar="ID", help="go on with a session; without ID: list them")
-    add("--profile", metavar="NAME", help="engine, model and draft to run (default: smoke)")
+    add("--profile", type=_given, metavar="NAME", help="engine, model and draft to run (default: smoke)")
     add("--no-dflash", action="store_true", help="the same model without speculation")
     add("--ctx", type=_positive, metavar="N", help="context in tokens (with --server: use no more than this)")
-    add("--server", metavar="URL", help="attach to a model server instead of starting one")
+    add("--server", type=_given, metavar="URL", help="attach to a model server instead of starting one")
     add("--permission-mode", choices=PERMISSION_MODES, default="ask", help="what needs no question (default: ask)")
     add("--max-turns", type=_positive, metavar="N", help="requests to the model for one message, at most")
-    add("--add-dir", action="append", default=[], metavar="DIR", help="another folder that belongs to the project")
-    add("-C", dest="folder", metavar="DIR", help="work in DIR")
+    add(
+        "--add-dir",
+        type=_given,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="another folder that belongs to the project",
+    )
+    add("-C", dest="folder", type=_given, metavar="DIR", help="work in DIR")
     add("--offline", action="store_true", help="download nothing")
     return root
 
@@ -92,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except AgentError as error:
-        if headless and arguments.output_format != "text":
+        if headless and arguments.output_format != "text" and sys.stdout is not None:
             from agent.headless import failure
 
             sys.stdout.write(failure(error.kind, str(error)))
@@ -103,6 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace, headless: bool) -> int:
+    if sys.stdout is None:
+        raise ConfigError("Standard output is closed; send it to a file, a pipe or a terminal.")
     from agent.wiring import Options, list_sessions, run_headless, run_screen
 
     if arguments.server and (arguments.profile or arguments.no_dflash):

@@ -8,6 +8,7 @@ AgentError
 │   ├── ServerUnavailable  nobody answers, or the connection was refused
 │   ├── Stalled            no byte for too long
 │   ├── BadReply           the stream broke off or held nonsense
+│   ├── Looping            the reply repeats itself without end
 │   └── Refused            the server answered with an error of its own
 ├── RuntimeFailure         the engine could not be started: exit 3
 └── Lagged                 a subscriber was too slow and has been dropped
@@ -60,6 +61,16 @@ class Stalled(ModelFault):
 class BadReply(ModelFault):
     kind = "reply"
     retryable = True
+
+
+class Looping(ModelFault):
+    """`piece`: what is being repeated."""
+
+    kind = "looping"
+
+    def __init__(self, message: str, piece: str = "") -> None:
+        super().__init__(message)
+        self.piece = piece
 
 
 class Refused(ModelFault):

@@ -174,7 +174,8 @@ class Notice:
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A model server that answers. `n_ctx` in tokens is what the server itself reports; None where it does not.
-    `speculative`: what /slots says; None where there are no slots to ask (not a llama-server)."""
+    `speculative`: what /slots says; None where there are no slots to ask (not a llama-server). `rung`: how our own
+    engine drafts (dflash, mtp, ngram, plain), as checked by its first replies; `wanted`: how its profile asks for."""
 
     base_url: str
     api_key: str = field(repr=False)
@@ -184,17 +185,21 @@ class Endpoint:
     engine: str = ""
     attached: bool = False
     profile: str = ""
+    rung: str = ""
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """`phase` while starting (what it is doing), `why` and `last_words` when failed, `endpoint` when ready."""
+    """`phase` while starting (what it is doing), `why` and `last_words` when failed, `endpoint` when ready. `note`:
+    what the user should know of this start, such as that it does not draft as the profile says."""
 
     kind: ServerKind
     phase: str = ""
     why: str = ""
     last_words: tuple[str, ...] = ()
     endpoint: Endpoint | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

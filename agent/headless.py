@@ -113,6 +113,8 @@ class _Said:
                 self._once(f"Retrying ({attempt}): {why}")
             case ServerChanged(state=state) if state.kind == "starting" and state.phase:
                 self._once(f"engine: {state.phase}")
+            case ServerChanged(state=state) if state.kind == "ready" and state.note:
+                self._once(state.note)
             case ServerChanged(state=state) if state.kind == "failed":
                 self._once("\n".join([*state.last_words[-5:], f"engine: {state.why}"]))
             case _:

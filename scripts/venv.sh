@@ -18,6 +18,7 @@ find_python() {
 
 make_venv() { # make_venv FOLDER REQUIREMENT: editable install of REQUIREMENT (a folder, perhaps with [extra])
     local venv=$1 what=$2 python stamp
+    # shellcheck disable=SC2154  # root is the sourcing script's
     stamp=$(sha256sum <"$root/pyproject.toml" | cut -d' ' -f1)-$what
     [ -x "$venv/bin/python" ] && [ "$(cat "$venv/stamp" 2>/dev/null)" = "$stamp" ] && return
     python=$(find_python) || exit 2

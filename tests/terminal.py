@@ -22,7 +22,7 @@ from rich.cells import get_character_cell_size
 _TOKEN = re.compile(
     r"\x1b\[(?P<private>[<=>?]?)(?P<args>[\d;:]*)(?P<between>[ -/]*)(?P<final>[@-~])"
     r"|(?P<string>\x1b[\]P_^X][^\x07\x1b]*(?:\x07|\x1b\\))"
-    r"|(?P<escape>\x1b[ -/]*[0-~])"
+    r"|(?P<escape>\x1b(?:[ -/]+[0-~]|[0-OQ-WYZ\\`-~]))"
     r"|(?P<char>[^\x1b])",
     re.S,
 )

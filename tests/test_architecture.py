@@ -40,6 +40,7 @@ WALLS = {
     "mcp": {"tools.mcp"},
     "git": {"workspace"},
     "huggingface_hub": {"runtime.download"},
+    "pynvml": {"runtime.hardware"},
     "subprocess": {"runtime.process", "tools.process", "workspace"},
 }
 LAZY_IMPORTS = {"wiring", "cli"}

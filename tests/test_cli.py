@@ -75,6 +75,12 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: li
     assert done.stdout == ""
 
 
+def test_a_profile_whose_model_cannot_be_had_ends_with_the_way_to_get_it(tmp_path: Path) -> None:
+    done = run(tmp_path, "--profile", "gemma4-31b-dflash", "-p", "hi")
+    assert done.returncode == 3 and done.stdout == ""
+    assert "gemma-4-31B-it-Q4_K_S.gguf of unsloth/gemma-4-31B-it-GGUF cannot be downloaded yet" in done.stderr
+
+
 def test_a_broken_home_is_one_sentence(tmp_path: Path) -> None:
     done = subprocess.run(
         [*CLI, "-p", "hi"], env={"PATH": os.environ["PATH"]}, cwd=tmp_path, capture_output=True, text=True, timeout=60
@@ -187,3 +193,39 @@ def test_a_reader_that_goes_away_is_no_page_of_internals(tmp_path: Path) -> None
         err = process.stderr.read()
         process.wait(30)
     assert b"Traceback" not in err and b"Exception ignored" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--profile", "a" * 300], ["-r", "a" * 300], ["--server", ""], ["--profile", ""], ["-C", ""], ["--add-dir", ""]],
+)
+def test_a_value_that_cannot_be_one_is_a_usage_error(tmp_path: Path, arguments: list[str]) -> None:
+    done = run(tmp_path, *arguments, "-p", "hi")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_a_home_of_nobody_is_a_usage_error(tmp_path: Path) -> None:
+    profile = tmp_path / "dflash" / "config" / "profiles" / "mine.toml"
+    profile.parent.mkdir(parents=True)
+    profile.write_text('[model]\nkind = "file"\npath = "~no-such-user/x.gguf"\n')
+    assert "no home folder for" in run(tmp_path, "--profile", "mine", "-p", "hi").stderr
+    env = environment(tmp_path) | {"DFLASH_HOME": "~no-such-user/x"}
+    done = subprocess.run([*CLI, "-p", "hi"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "must be an absolute path" in done.stderr
+
+
+@pytest.mark.parametrize("redirect", [">&-", ">/dev/full"])
+def test_an_answer_that_cannot_be_written_is_one_sentence(tmp_path: Path, redirect: str) -> None:
+    with FakeLlama([say("hello")]) as server:
+        script = f'"$@" {redirect}'
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", *CLI, "--server", server.url, "-p", "hi"],
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode in (1, 2)
+    assert "tandard output" in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr

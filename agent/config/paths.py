@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class Paths:
     def from_env(cls, env: Mapping[str, str]) -> Paths:
         """Raises ConfigError when no home can be found or DFLASH_HOME is not an absolute path."""
         if home := env.get("DFLASH_HOME"):
-            base = Path(home).expanduser()
+            base = Path(os.path.expanduser(home))  # stays as it is where there is no such user
             if not base.is_absolute():
                 raise ConfigError(f"DFLASH_HOME must be an absolute path, not {home!r}.")
             return cls(base / "config", base / "state", base / "data", base / "cache")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from agent.core.assembler import Assembler
 from agent.core.dispatch import Dispatch, Tally
@@ -23,7 +23,7 @@ from agent.events import (
 from agent.messages import AssistantMessage, ToolCall
 from agent.protocols import Clock, ModelClient, ModelRequest
 
-RETRIES = 2  # of one request, and only while nothing of its reply has arrived
+RETRIES = 2  # of one request; once some of the reply has arrived, one
 RETRY_PAUSES = (0.5, 2.0)  # seconds
 CUT_REPLIES = 3  # replies in a row that hit the output limit with calls in them: the model cannot make it smaller
 SAME_FAILURES = 4  # times in a row that the very same calls failed
@@ -112,24 +112,30 @@ class Turn:
 
     # ---- one request
     async def _step(self, step: int) -> AssistantMessage:
+        """A reply that broke off is asked for once more: nothing has been run yet that would be run twice."""
+        broken = False
         for attempt in range(RETRIES + 1):
             assembler = Assembler(self._host.new_id(), self._history.call_ids())
+            started = self._clock.monotonic()
             try:
-                return await self._stream(step, assembler)
+                reason = await self._stream(step, assembler)
+            except asyncio.CancelledError:
+                self._keep(assembler, "interrupted", started)
+                raise
             except ModelFault as fault:
-                if assembler.started or not fault.retryable or attempt == RETRIES:
+                if not fault.retryable or attempt == RETRIES or (assembler.started and broken):
+                    self._keep(assembler, "error", started)
                     raise
+                broken = broken or assembler.started
                 self._publish(StepRetrying(self._host.turn, attempt + 1, str(fault)))
                 await asyncio.sleep(RETRY_PAUSES[attempt])
+            else:
+                message = assembler.message(reason, keep_calls=True)
+                self._host.add_reply(message, self._clock.monotonic() - started)
+                return message
         raise AssertionError("unreachable")
 
-    async def _stream(self, step: int, assembler: Assembler) -> AssistantMessage:
-        started = self._clock.monotonic()
-
-        def add(message: AssistantMessage) -> AssistantMessage:
-            self._host.add_reply(message, self._clock.monotonic() - started)
-            return message
-
+    async def _stream(self, step: int, assembler: Assembler) -> Literal["stop", "tool_calls", "length"]:
         message_id = assembler.message("stop", keep_calls=False).id
         self._publish(StepStarted(self._host.turn, step, message_id))
         stream = self._model.stream(self._host.request())
@@ -137,20 +143,18 @@ class Turn:
             async for chunk in stream:
                 if event := assembler.feed(chunk):
                     self._publish(event)
-            end = assembler.finish
-            if end is None or end.reason is None:
-                raise BadReply("The reply broke off before it was complete. Send your message again to retry.")
-        except asyncio.CancelledError:
-            if assembler.started:  # keep what was said, drop half-made calls
-                add(assembler.message("interrupted", keep_calls=False))
-            raise
-        except ModelFault:
-            if assembler.started:
-                add(assembler.message("error", keep_calls=False))
-            raise
         finally:
             await stream.aclose()
-        return add(assembler.message(end.reason, keep_calls=True))
+        end = assembler.finish
+        if end is None or end.reason is None:
+            raise BadReply("The reply broke off before it was complete. Send your message again to retry.")
+        return end.reason
+
+    def _keep(self, assembler: Assembler, finish: Literal["interrupted", "error"], started: float) -> None:
+        """What was said stays; half-made calls go."""
+        if assembler.started:
+            message = assembler.message(finish, keep_calls=False)
+            self._host.add_reply(message, self._clock.monotonic() - started)
 
     # ---- its calls
     async def _run_calls(self, calls: tuple[ToolCall, ...]) -> list[tuple[str, str]]:

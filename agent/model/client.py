@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 import openai
 
-from agent.errors import Refused
+from agent.config.foreign import is_local
+from agent.errors import Looping, Refused
 from agent.events import Endpoint
 from agent.model.faults import FOREIGN, fault_in_stream, fault_of, fault_of_body
+from agent.model.repetition import RepetitionGuard
 from agent.model.sse import DONE, EventReader
 from agent.model.wire import Reader, request_body
-from agent.protocols import ModelChunk, ModelRequest
+from agent.protocols import CallChunk, ModelChunk, ModelRequest, TextChunk, ThinkingChunk
 
 # llama-server sends a comment every 30 s while it works and a chunk for every batch of prompt it has read, so two
 # minutes without a byte mean that it is stuck, not slow.
 READ_SILENCE = 120.0
 CONNECT = 5.0  # seconds
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class OpenAIModel:
@@ -47,7 +47,7 @@ class OpenAIModel:
         if request.tools != self._tools[0]:
             self._tools = (request.tools, json.loads(request.tools) if request.tools else [])
         body = request_body(request, endpoint.model, self._tools[1], self._extra)
-        reader, events, started = Reader(), EventReader(), False
+        reader, events, guard, started = Reader(), EventReader(), RepetitionGuard(), False
         stream: openai.AsyncStream[object] | None = None
         try:
             client = await self._client_for(endpoint)
@@ -67,6 +67,8 @@ class OpenAIModel:
                     for chunk in reader.read(data):
                         started = True
                         yield chunk
+                        if piece := guard.feed(_written(chunk)):
+                            raise Looping(f"The reply repeats {piece[:40]!r} without end and was stopped.", piece)
                 else:
                     continue
                 break
@@ -90,7 +92,7 @@ class OpenAIModel:
                 raise Refused("The server's key holds characters that no request can carry. Set DFLASH_SERVER_KEY.")
             if self._client is not None:
                 await self._client.close()
-            local = urlsplit(endpoint.base_url).hostname in LOOPBACK
+            local = is_local(endpoint.base_url)
             self._client = openai.AsyncOpenAI(
                 api_key=endpoint.api_key or "none",  # the library refuses an empty one
                 base_url=f"{endpoint.base_url}/v1",
@@ -107,6 +109,16 @@ class OpenAIModel:
 
 
 _RawStream = openai.AsyncStream[object]
+
+
+def _written(chunk: ModelChunk) -> str:
+    match chunk:
+        case TextChunk() | ThinkingChunk():
+            return chunk.text
+        case CallChunk():
+            return chunk.arguments
+        case _:
+            return ""
 
 
 def _whole(event: str) -> object:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 import openai
 
+from agent.config.foreign import mapping
 from agent.errors import BadReply, ContextOverflow, ModelFault, Refused, ServerUnavailable, Stalled
 
 BODY_LIMIT = 400  # characters of a server's own words that are shown
@@ -35,8 +36,8 @@ def fault_of(error: Exception, *, started: bool, silence: float) -> ModelFault:
 
 def fault_in_stream(data: Any) -> ModelFault | None:
     """The error object in a chunk of a stream that began well."""
-    error = _mapping(data).get("error")
-    return _of_words(_mapping(error), _words_in(error), None) if error else None
+    error = mapping(data).get("error")
+    return _of_words(mapping(error), _words_in(error), None) if error else None
 
 
 def fault_of_body(body: str) -> ModelFault:
@@ -54,23 +55,19 @@ def fault_of_body(body: str) -> ModelFault:
 def _of_status(error: openai.APIStatusError) -> ModelFault:
     text = error.response.text if error.response.is_closed else ""
     try:
-        body = _mapping(json.loads(text))
+        body = mapping(json.loads(text))
     except (ValueError, RecursionError):
         return _of_words({}, _plain(text), error.status_code)
     inner = body.get("error") or body
-    return _of_words(_mapping(inner), _words_in(inner) or _plain(text), error.status_code)
+    return _of_words(mapping(inner), _words_in(inner) or _plain(text), error.status_code)
 
 
 def _words_in(error: Any) -> str:
     """`message` of a llama-server, `detail` of other servers, or the error where it is a text itself."""
     if isinstance(error, str):
         return error
-    words = _mapping(error).get("message") or _mapping(error).get("detail") or ""
+    words = mapping(error).get("message") or mapping(error).get("detail") or ""
     return words if isinstance(words, str) else json.dumps(words, ensure_ascii=False)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _of_words(data: Mapping[str, Any], words: str, status: int | None) -> ModelFault:

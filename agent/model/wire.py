@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
+from agent.config.foreign import mapping
 from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
 from agent.protocols import (
     CallChunk,
@@ -123,26 +124,26 @@ class Reader:
         return self._reason is not None
 
     def read(self, chunk: Any) -> Iterator[ModelChunk]:
-        data = _mapping(chunk)
-        if progress := _mapping(data.get("prompt_progress")):
+        data = mapping(chunk)
+        if progress := mapping(data.get("prompt_progress")):
             yield PrefillChunk(
                 _int(progress.get("total")) or 0,
                 _int(progress.get("cache")) or 0,
                 _int(progress.get("processed")) or 0,
                 _float(progress.get("time_ms")) or 0.0,
             )
-        if usage := _mapping(data.get("usage")):
-            details = _mapping(usage.get("prompt_tokens_details"))
+        if usage := mapping(data.get("usage")):
+            details = mapping(usage.get("prompt_tokens_details"))
             self._usage = Usage(
                 _int(usage.get("prompt_tokens")),
                 _int(details.get("cached_tokens")),
                 _int(usage.get("completion_tokens")),
             )
-        if timings := _mapping(data.get("timings")):
+        if timings := mapping(data.get("timings")):
             self._timings = _timings(timings)
         for choice in _list(data.get("choices"))[:1]:
-            choice = _mapping(choice)
-            yield from self._delta(_mapping(choice.get("delta")))
+            choice = mapping(choice)
+            yield from self._delta(mapping(choice.get("delta")))
             reason = choice.get("finish_reason")
             if isinstance(reason, str):
                 self._reason = _REASONS.get(reason, "stop")
@@ -158,8 +159,8 @@ class Reader:
         if text := self._joined("text", _text(delta.get("content"))):
             yield TextChunk(text)
         for position, call in enumerate(_list(delta.get("tool_calls"))):
-            call = _mapping(call)
-            function = _mapping(call.get("function"))
+            call = mapping(call)
+            function = mapping(call.get("function"))
             arguments = function.get("arguments")
             if arguments is not None and not isinstance(arguments, str):
                 arguments = json.dumps(arguments, ensure_ascii=False)  # some servers send the object itself
@@ -192,10 +193,6 @@ def _timings(data: Mapping[str, Any]) -> Timings:
     )
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
 def _list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
@@ -204,7 +201,7 @@ def _text(value: Any) -> str:
     """A string, or the text parts of a list of parts."""
     if isinstance(value, str):
         return value
-    return "".join(_text(_mapping(part).get("text")) for part in _list(value))
+    return "".join(_text(mapping(part).get("text")) for part in _list(value))
 
 
 def _int(value: Any) -> int | None:

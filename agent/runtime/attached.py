@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from agent.config.foreign import is_local
 from agent.errors import ConfigError, ServerUnavailable
 from agent.events import Endpoint, ServerState
 from agent.runtime.probe import PROBE_TIMEOUT, NotAModelServer, health, inspect, open_client
 
 LOADING_POLL = 0.5  # seconds
 LOADING_LIMIT = 900.0  # seconds; 18 GB from a slow network disk take 6 minutes, a 503 for longer is no loading
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Attached:
@@ -37,6 +37,10 @@ class Attached:
     @property
     def state(self) -> ServerState:
         return self._state
+
+    def suspect(self, why: str) -> None:
+        """It may have been started anew, with another model: asked again before the next request."""
+        self._state = replace(self._state, endpoint=None)
 
     async def ensure_ready(self) -> Endpoint:
         """Raises ServerUnavailable. A server that is still loading is waited for."""
@@ -61,8 +65,7 @@ class Attached:
         self._become(ServerState("stopped"))
 
     async def _probe(self) -> Endpoint:
-        local = urlsplit(self._url).hostname in LOOPBACK
-        async with open_client(self._url, self._key, local=local) as client:
+        async with open_client(self._url, self._key, local=is_local(self._url)) as client:
             try:
                 for _ in range(int(LOADING_LIMIT / LOADING_POLL)):
                     if await asyncio.wait_for(health(client), PROBE_TIMEOUT) != 503:
@@ -74,15 +77,13 @@ class Attached:
                 known = Endpoint(self._url, self._key, "", attached=True)
                 return await asyncio.wait_for(inspect(client, known), PROBE_TIMEOUT)
             except NotAModelServer as error:
-                raise ServerUnavailable(f"{self._url} answers, but {error}. Check the address.") from error
+                raise _lasting(f"{self._url} answers, but {error}. Check the address.") from error
             except httpx2.ConnectError as error:
                 raise ServerUnavailable(
                     f"Nobody answers at {self._url}. Start the server, or check the address."
                 ) from error
             except (TimeoutError, httpx2.TimeoutException) as error:
-                raise ServerUnavailable(
-                    f"{self._url} does not answer in {PROBE_TIMEOUT:.0f} s. Check the address."
-                ) from error
+                raise _lasting(f"{self._url} does not answer in {PROBE_TIMEOUT:.0f} s. Check the address.") from error
             except httpx2.HTTPError as error:
                 raise ServerUnavailable(f"{self._url} does not speak HTTP. Check the address.") from error
 
@@ -90,6 +91,13 @@ class Attached:
         if state != self._state:
             self._state = state
             self._publish(state)
+
+
+def _lasting(message: str) -> ServerUnavailable:
+    """What the same question a moment later would not mend."""
+    error = ServerUnavailable(message)
+    error.retryable = False
+    return error
 
 
 def normal_url(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,27 +15,48 @@ _CPU_LINE = re.compile(r"(vendor_id|model name|flags|Features|CPU implementer|CP
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """`version` such as b11434, `backend` such as cpu, `built_at` an ISO time."""
+    """`version` such as b11434, `backend` such as cpu, `built_at` an ISO time. `flags` are cmake's; an engine that was
+    not built here has none. `sha256` is the binary's. `cpu` is empty for one that runs on every processor."""
 
     binary: Path
     version: str
     backend: str
     built_at: str
+    flags: tuple[str, ...]
+    sha256: str
+    cpu: str
+
+    @property
+    def path(self) -> Path:
+        return self.binary.parent
 
 
-def find_engine(engines: Path) -> Engine | None:
-    """The newest engine that was built for this machine's processor."""
-    found = [e for m in engines.glob("*/manifest.json") if (e := _read(m)) is not None] if engines.is_dir() else []
-    return max(found, key=lambda e: e.built_at, default=None)
+def list_engines(engines: Path) -> list[Engine]:
+    """All that are whole, the newest first; also those for another processor."""
+    # names with a dot are what the setup script is still at
+    found = [engine for manifest in engines.glob("[!.]*/manifest.json") if (engine := _read(manifest)) is not None]
+    return sorted(found, key=lambda engine: engine.built_at, reverse=True)
+
+
+def find_engine(engines: Path, backend: str | None = None) -> Engine | None:
+    """The newest engine for this machine's processor."""
+    cpus = ("", cpu_key())
+    return next((e for e in list_engines(engines) if e.cpu in cpus and backend in (None, e.backend)), None)
 
 
 def _read(manifest: Path) -> Engine | None:
     try:
         data: Any = json.loads(manifest.read_text(encoding="utf-8"))
-        binary = manifest.parent / str(data["binary"])
-        if not binary.is_file() or data.get("cpu", "") not in ("", cpu_key()):
-            return None
-        return Engine(binary, str(data["version"]), str(data["backend"]), str(data["built_at"]))
+        engine = Engine(
+            binary=manifest.parent / str(data["binary"]),
+            version=str(data["version"]),
+            backend=str(data["backend"]),
+            built_at=str(data["built_at"]),
+            flags=tuple(str(flag) for flag in data["cmake_flags"]),
+            sha256=str(data["binary_sha256"]),
+            cpu=str(data.get("cpu", "")),
+        )
+        return engine if os.access(engine.binary, os.X_OK) and engine.binary.is_file() else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

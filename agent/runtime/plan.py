@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
+
+from agent.config.profile import Rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,8 @@ class Plan:
     """ctx: tokens. cache_type_k, cache_type_v: KV cache types such as f16 or q8_0. batch, ubatch: tokens of one prompt
     batch, and of one pass over the model. checkpoints: states of the sliding window kept in host memory. cache_ram:
     MiB of host memory for conversations that left the slot. threads: None: the engine's choice. rung: how often
-    the planner has descended to make it fit. costs: what it needs, for the table."""
+    the planner has descended to make it fit. costs: what it needs, for the table. room: bytes that were usable when it
+    was made, of VRAM or, without a GPU, of RAM."""
 
     ctx: int
     cache_type_k: str = "f16"
@@ -35,3 +39,20 @@ class Plan:
     rung: int = 0
     costs: tuple[Cost, ...] = ()
     notes: tuple[str, ...] = ()
+    room: int = 0
+
+
+class Planner(Protocol):
+    """Plans the starts of one profile on this machine."""
+
+    def first(self, rung: Rung) -> Plan:
+        """Raises RuntimeFailure when nothing fits."""
+        ...
+
+    def smaller(self, rung: Rung, plan: Plan) -> Plan | None:
+        """What to try when `plan` did not fit after all; None: nothing smaller is of use."""
+        ...
+
+    def worked(self, rung: Rung, plan: Plan) -> None:
+        """Remember it: the next start begins there."""
+        ...

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 
+from agent.config.foreign import first, mapping
 from agent.events import Endpoint
 
 PROBE_TIMEOUT = 5.0  # seconds; one page of JSON from loopback takes milliseconds
@@ -29,6 +30,15 @@ async def health(client: httpx2.AsyncClient) -> int:
     return (await client.get("/health")).status_code
 
 
+async def answers(client: httpx2.AsyncClient, patience: float) -> bool:
+    """Whether the engine's main loop turns: /slots is answered from there within `patience` seconds, while /health is
+    not, and says ok even of an engine that hangs."""
+    try:
+        return (await client.get("/slots", timeout=patience)).status_code < 500
+    except httpx2.TransportError:
+        return False
+
+
 async def is_ours(client: httpx2.AsyncClient, model: str) -> bool:
     """Whether a llama-server answers that wants this launch's key and runs this model file. Only then may a prompt go
     there: between our look for a free port and the engine's bind, another server may have taken it."""
@@ -49,23 +59,25 @@ async def inspect(client: httpx2.AsyncClient, endpoint: Endpoint) -> Endpoint:
     data: Any = models.get("data") if models else None
     if answer.status_code != 200 or not isinstance(data, list):
         raise NotAModelServer(f"it is not a model server (/v1/models gives status {answer.status_code})")
-    first = _first(data)
+    model = first(data)
     props = await _optional(client, "/props")
     slots = await _optional(client, "/slots")
-    slot = _first(slots)
-    settings = _mapping(_mapping(props).get("default_generation_settings"))
-    n_ctx = settings.get("n_ctx") or slot.get("n_ctx") or _mapping(first.get("meta")).get("n_ctx")
-    n_ctx = n_ctx or first.get("max_model_len")  # vLLM
+    slot = first(slots)
+    settings = mapping(mapping(props).get("default_generation_settings"))
+    n_ctx = settings.get("n_ctx") or slot.get("n_ctx") or mapping(model.get("meta")).get("n_ctx")
+    n_ctx = n_ctx or model.get("max_model_len")  # vLLM
     speculative = slot.get("speculative")
     return Endpoint(
         endpoint.base_url,
         endpoint.api_key,
-        endpoint.model or str(first.get("id") or "default"),
+        endpoint.model or str(model.get("id") or "default"),
         n_ctx if isinstance(n_ctx, int) and n_ctx > 0 else None,
         speculative if isinstance(speculative, bool) else None,
-        str(_mapping(props).get("build_info") or ""),
+        str(mapping(props).get("build_info") or ""),
         endpoint.attached,
         endpoint.profile,
+        endpoint.rung,
+        endpoint.wanted,
     )
 
 
@@ -79,15 +91,6 @@ async def _optional(client: httpx2.AsyncClient, path: str) -> Any:
 
 def _json(answer: httpx2.Response) -> Mapping[str, Any]:
     try:
-        return _mapping(answer.json())
+        return mapping(answer.json())
     except ValueError:
         return {}
-
-
-def _first(value: Any) -> Mapping[str, Any]:
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return _mapping(items[0]) if items else {}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

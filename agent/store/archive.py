@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ class FileArchive:
         """Newest first; broken files are passed over."""
         found: list[SessionInfo] = []
         for path in self._root.glob("*.jsonl") if self._root.is_dir() else ():
-            info = _info(path)
+            info = _info(path) if path.is_file() else None  # a pipe would never end
             if info is not None and (folder is None or info.folder == str(folder)):
                 found.append(info)
         return tuple(sorted(found, key=lambda i: (i.when, i.id), reverse=True))
@@ -37,7 +38,7 @@ class FileArchive:
         for line in _lines(self._path(session_id))[1:]:
             try:
                 event = decode(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if not isinstance(event, UnknownEvent):
                 events.append(event)
@@ -60,7 +61,7 @@ class FileArchive:
 
     def _path(self, session_id: str) -> Path:
         path = self._root / f"{session_id}.jsonl"
-        if not session_id or Path(session_id).name != session_id or not path.is_file():
+        if not session_id or Path(session_id).name != session_id or not os.path.isfile(path):
             known = ", ".join(i.id for i in self.list()[:3])
             hint = f" The newest are: {known}." if known else " There are none yet."
             raise ConfigError(f"No session {session_id!r}.{hint}")
@@ -85,5 +86,5 @@ def _info(path: Path) -> SessionInfo | None:
                     title = event.message.text.strip().split("\n", 1)[0][:80]
                     break
         return SessionInfo(str(header["session"]), title, str(header.get("folder", "")), path.stat().st_mtime)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -164,6 +164,8 @@ class Picture:
                 self.note(f"Trying again ({attempt}): {why}", "warning")
             case Notice(level=level, text=text):
                 self.note(text, level)
+            case ServerChanged(state=state) if state.kind == "ready" and state.note:
+                self.note(state.note, "warning")
             case ServerChanged(state=state) if state.kind == "failed":
                 self.note("\n".join([f"The engine failed: {state.why}", *state.last_words[-6:]]), "error")
             case _:

@@ -14,6 +14,7 @@ BLOCKS = " ▏▎▍▌▋▊▉█"
 LEVELS = "▁▂▃▄▅▆▇█"
 BAR = 8
 MODES = {"ask": theme.quiet, "accept-edits": theme.blue, "plan": theme.warn, "auto": theme.good}
+DRAFTING = {"dflash": "DFlash", "mtp": "MTP", "ngram": "ngram"}
 Part = tuple[str, Style]
 
 
@@ -62,8 +63,8 @@ def _model(gauge: Gauge, label: str) -> list[Part]:
     endpoint = gauge.endpoint
     name = clean(endpoint.model if endpoint and endpoint.model and endpoint.attached else label)
     part: list[Part] = [(one_line(name.rpartition("/")[2].removesuffix(".gguf"), 28), theme.ink)]
-    if endpoint and endpoint.speculative:
-        part.append((" ▸DFlash" if endpoint.profile.endswith("-dflash") else " ▸ngram", theme.accent))
+    if endpoint and endpoint.speculative:  # what the server does, never what the profile wished
+        part.append((f" ▸{DRAFTING.get(endpoint.rung, 'drafts')}", theme.accent))
     return part
 
 
@@ -118,7 +119,7 @@ def _speed(gauge: Gauge, now: float) -> list[list[Part]]:
     elif final is not None and gauge.activity != "writing":
         parts.append([(f"{final:.0f} tok/s", theme.bright)])
     endpoint = gauge.endpoint
-    if endpoint and endpoint.speculative is False and endpoint.profile.endswith("-dflash"):
+    if endpoint and endpoint.wanted == "dflash" and endpoint.rung != "dflash":
         parts.append([("acc ", theme.quiet), ("OFF", theme.warn)])
     elif gauge.timings:
         share, per_step = figures.acceptance(gauge.timings)

@@ -165,17 +165,26 @@ async def test_cancel_gives_back_what_was_not_sent() -> None:
 
 async def test_half_a_call_is_never_run_and_what_was_said_is_kept() -> None:
     tool = FakeTool()
-    model = ScriptedModel([TextChunk("I will "), CallChunk(0, "c", "bash", '{"value": "rm'), ServerUnavailable("gone")])
+    broken = [TextChunk("I will "), CallChunk(0, "c", "bash", '{"value": "rm'), ServerUnavailable("gone")]
+    model = ScriptedModel(broken, broken)
     events = await one_turn(open_session(model, tool))
-    message = of(AssistantAdded, events)[0].message
-    assert (message.text, message.calls, message.finish) == ("I will ", (), "error")
+    (added,) = of(AssistantAdded, events)
+    assert (added.message.text, added.message.calls, added.message.finish) == ("I will ", (), "error")
     assert tool.ran == [] and of(TurnEnded, events)[0].outcome == "failed"
-    assert len(model.requests) == 1  # no retry once words have arrived
+    assert len(model.requests) == 2
+
+
+async def test_a_reply_that_breaks_off_is_asked_for_once_more_and_leaves_one_answer() -> None:
+    model = ScriptedModel([TextChunk("half an ans")], [TextChunk("whole"), finish("stop")])
+    events = await one_turn(open_session(model))
+    assert [a.message.text for a in of(AssistantAdded, events)] == ["whole"]
+    assert model.requests[0].messages == model.requests[1].messages
+    assert len(of(StepRetrying, events)) == 1 and of(TurnEnded, events)[0].outcome == "done"
 
 
 async def test_a_stream_without_an_end_is_broken_off_not_finished() -> None:
-    events = await one_turn(open_session(ScriptedModel([TextChunk("half an ans")])))
-    assert of(AssistantAdded, events)[0].message.finish == "error"
+    events = await one_turn(open_session(ScriptedModel([TextChunk("half an ans")], [TextChunk("half again")])))
+    assert [(a.message.text, a.message.finish) for a in of(AssistantAdded, events)] == [("half again", "error")]
     assert of(TurnEnded, events)[0].kind == "reply"
 
 

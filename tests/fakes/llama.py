@@ -15,6 +15,7 @@ import re
 import select
 import socket
 import struct
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
@@ -109,7 +110,8 @@ class FakeLlama(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # a client that goes away in the middle of an answer is part of many tests
+        if isinstance(sys.exception(), ConnectionError):
+            self.disconnected.set()  # a client that goes away in the middle of an answer is part of many tests
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.errors import BadReply, ContextOverflow, ModelFault, Refused, ServerUnavailable, Stalled
+from agent.errors import BadReply, ContextOverflow, Looping, ModelFault, Refused, ServerUnavailable, Stalled
 from agent.events import Endpoint
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent.model.client import OpenAIModel
@@ -206,3 +206,12 @@ async def test_cancelling_the_task_in_mid_reply_closes_the_connection() -> None:
             await task
         assert await asyncio.to_thread(server.disconnected.wait, 10)
     assert text_of(arrived) in ("some words", "some ", "")
+
+
+async def test_a_reply_that_repeats_itself_without_end_is_stopped_on_our_side() -> None:
+    with FakeLlama([[*opening(), *(chunk({"content": "//////////"}) for _ in range(60)), {"hold": True}]]) as server:
+        with pytest.raises(Looping) as caught:
+            async for _ in client(server.url).stream(HELLO):
+                pass
+        assert await asyncio.to_thread(server.disconnected.wait, 10)
+    assert caught.value.piece == "/" and not caught.value.retryable

@@ -1,36 +1,29 @@
-"""The real engine and its models. A missing engine is a failure with the way to get it, never a skip."""
+"""Supervisors of the real engine, and tiny models for it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from agent.config.profile import ModelSource, Profile, Sampling
+from agent.config.profile import ModelSource, Profile, Rung, Sampling
 from agent.events import ServerState
+from agent.runtime.command import Files
+from agent.runtime.dialect import Dialect, probe_engine
+from agent.runtime.record import Home
 from agent.runtime.supervisor import Provision, Supervisor
+from tests.planners import Wished
 from tests.real.tiny import Tiny, make_tiny
 
 Start = Callable[..., Supervisor]
 
 
-def _from_environment(name: str) -> Path:
-    value = os.environ.get(name, "")
-    if not value or not Path(value).is_file():
-        pytest.fail(f"{name} names no file; run the tests with scripts/test.sh, which builds the engine.")
-    return Path(value)
-
-
 @pytest.fixture(scope="session")
-def binary() -> Path:
-    return _from_environment("DFLASH_TEST_ENGINE")
-
-
-@pytest.fixture(scope="session")
-def smollm2() -> Path:
-    return _from_environment("DFLASH_TEST_MODEL")
+def dialect(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Dialect:
+    return asyncio.run(probe_engine(binary, tmp_path_factory.mktemp("dialects"), os.environ))[0]
 
 
 @pytest.fixture
@@ -55,34 +48,38 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 def tiny_profile(**changes: object) -> Profile:
-    """One thread: on a busy machine two wait for each other longer than they compute."""
+    """With a draft of which only the kind matters. One thread: on a busy machine two wait for each other longer than
+    they compute."""
+    some = ModelSource(kind="file", path=Path("some.gguf"))
     return Profile(
         name="tiny-dflash",
         title="tiny",
-        model=ModelSource(kind="file"),
+        model=some,
+        draft=some,
         ctx=4096,
         threads=1,
-        spec_type="draft-dflash",
-        spec={"spec-draft-n-max": 7},
+        draft_max=7,
         sampling=Sampling(temperature=0),
-        flags=("--reasoning", "off"),
     ).model_copy(update=changes)
 
 
 @pytest.fixture
-async def start(binary: Path, tmp_path: Path) -> AsyncIterator[Start]:
+async def start(binary: Path, dialect: Dialect, tmp_path: Path) -> AsyncIterator[Start]:
     """Makes supervisors that are stopped at the end. `states` collects what they publish."""
     made: list[Supervisor] = []
 
     def make(
         model: Path, draft: Path | None = None, profile: Profile | None = None, states: list[ServerState] | None = None
     ) -> Supervisor:
+        runs = profile or tiny_profile()
+
         async def provide(report: Callable[[str], None]) -> Provision:
             report("found")
-            return Provision(binary, model, draft)
+            rungs: tuple[Rung, ...] = ("dflash", "plain") if draft else ("plain",)
+            return Provision(Files(binary, model, draft), dialect, rungs, Wished(runs))
 
         publish = states.append if states is not None else lambda state: None
-        supervisor = Supervisor(profile or tiny_profile(), provide, os.environ, tmp_path / "engine.log", publish)
+        supervisor = Supervisor(runs, provide, os.environ, Home(tmp_path / "engine"), publish)
         made.append(supervisor)
         return supervisor
 

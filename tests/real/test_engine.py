@@ -11,7 +11,11 @@ import pytest
 
 from agent.errors import RuntimeFailure
 from agent.events import ServerState
+from agent.runtime.command import Files
+from agent.runtime.dialect import Dialect
+from agent.runtime.record import Home
 from agent.runtime.supervisor import Provision, Supervisor
+from tests.planners import Wished
 from tests.real.conftest import Start, tiny_profile
 from tests.real.tiny import Tiny
 
@@ -51,7 +55,7 @@ async def test_a_killed_engine_heals_on_the_next_request(start: Start, talker: T
 
 async def test_a_crash_is_told_before_anybody_asks(start: Start, talker: Tiny) -> None:
     states: list[ServerState] = []
-    supervisor = start(talker.target, profile=tiny_profile(spec_type=None, spec={}), states=states)
+    supervisor = start(talker.target, states=states)
     await supervisor.ensure_ready()
     await killed(supervisor)
     async with asyncio.timeout(10):
@@ -61,8 +65,8 @@ async def test_a_crash_is_told_before_anybody_asks(start: Start, talker: Tiny) -
 
 
 async def test_stops_and_failed_starts_are_no_crashes(start: Start, talker: Tiny, tmp_path: Path) -> None:
-    supervisor = start(talker.target, profile=tiny_profile(spec_type=None, spec={}))
-    absent = start(tmp_path / "absent.gguf", profile=tiny_profile(spec_type=None, spec={}))
+    supervisor = start(talker.target)
+    absent = start(tmp_path / "absent.gguf")
     for _ in range(6):
         await supervisor.ensure_ready()
         await supervisor.stop()
@@ -71,7 +75,7 @@ async def test_stops_and_failed_starts_are_no_crashes(start: Start, talker: Tiny
 
 
 async def test_a_request_during_a_stop_starts_afresh(start: Start, talker: Tiny) -> None:
-    supervisor = start(talker.target, profile=tiny_profile(spec_type=None, spec={}))
+    supervisor = start(talker.target)
     before = await supervisor.ensure_ready()
     _, after = await asyncio.gather(supervisor.stop(), supervisor.ensure_ready())
     assert after.api_key != before.api_key or supervisor.state.kind == "stopped"
@@ -80,7 +84,7 @@ async def test_a_request_during_a_stop_starts_afresh(start: Start, talker: Tiny)
 
 
 async def test_an_engine_that_dies_again_and_again_is_given_up(start: Start, talker: Tiny) -> None:
-    supervisor = start(talker.target, profile=tiny_profile(spec_type=None, spec={}))
+    supervisor = start(talker.target)
     with pytest.raises(RuntimeFailure, match="times in a few minutes"):
         for _ in range(9):
             await supervisor.ensure_ready()
@@ -89,7 +93,7 @@ async def test_an_engine_that_dies_again_and_again_is_given_up(start: Start, tal
 
 
 async def test_a_stop_during_the_start_tears_it_down(start: Start, smollm2: Path) -> None:
-    supervisor = start(smollm2, profile=tiny_profile(spec_type=None, spec={}))
+    supervisor = start(smollm2)
     starting = asyncio.create_task(supervisor.ensure_ready())
     while supervisor.pid is None:
         await asyncio.sleep(0)
@@ -108,22 +112,22 @@ async def test_each_bad_model_gets_its_own_sentence(start: Start, talker: Tiny, 
         ("page.gguf", "not a GGUF file"),
         ("half.gguf", "cut off or damaged"),
     ):
-        supervisor = start(tmp_path / name, profile=tiny_profile(spec_type=None, spec={}))
+        supervisor = start(tmp_path / name)
         with pytest.raises(RuntimeFailure, match=says) as caught:
             await supervisor.ensure_ready()
         assert caught.value.last_words and supervisor.state.kind == "failed" and supervisor.pid is None
 
 
 async def test_an_unknown_flag_is_named(start: Start, talker: Tiny) -> None:
-    supervisor = start(talker.target, profile=tiny_profile(flags=("--no-such-flag",)))
+    supervisor = start(talker.target, profile=tiny_profile(flags={"any": ("--no-such-flag",)}))
     with pytest.raises(RuntimeFailure, match="does not know the flag --no-such-flag"):
         await supervisor.ensure_ready()
 
 
-async def test_a_binary_that_is_missing_is_one_sentence(talker: Tiny, tmp_path: Path) -> None:
+async def test_a_binary_that_is_missing_is_one_sentence(talker: Tiny, dialect: Dialect, tmp_path: Path) -> None:
     async def provide(report: object) -> Provision:
-        return Provision(tmp_path / "no-server", talker.target)
+        return Provision(Files(tmp_path / "no-server", talker.target), dialect, ("plain",), Wished(tiny_profile()))
 
-    supervisor = Supervisor(tiny_profile(), provide, os.environ, tmp_path / "engine.log", lambda state: None)
+    supervisor = Supervisor(tiny_profile(), provide, os.environ, Home(tmp_path / "engine"), lambda state: None)
     with pytest.raises(RuntimeFailure, match="cannot start"):
         await supervisor.ensure_ready()

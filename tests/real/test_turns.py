@@ -14,8 +14,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from agent.config.profile import Ngram
 from agent.core.session import Session
-from agent.events import AssistantAdded, Event, PrefillProgress, ResultAdded, TextDelta, TurnEnded
+from agent.events import AssistantAdded, Event, PrefillProgress, ResultAdded, ServerState, TextDelta, TurnEnded
 from agent.model.client import OpenAIModel
 from agent.model.repair import repair_arguments
 from agent.runtime.supervisor import Supervisor
@@ -86,12 +87,14 @@ async def test_a_reply_streams_and_dflash_drafts_are_accepted(start: Start, talk
     assert isinstance(events[-1], TurnEnded) and events[-1].outcome == "done"
 
 
-async def test_a_draft_that_does_not_hear_the_target_gets_nothing_accepted(
-    start: Start, tmp_path: Path, sessions: Open
-) -> None:
-    deaf = make_tiny(tmp_path / "deaf", deaf=True)
-    message = replies(await turn(sessions(start(deaf.target, deaf.draft), with_tools=False), "hello"))[0].message
-    assert message.text.startswith("Hello!") and message.timings.draft_n and message.timings.acceptance == 0
+async def test_a_draft_of_another_model_is_found_out_and_left_out(start: Start, tmp_path: Path, sessions: Open) -> None:
+    deaf, states = make_tiny(tmp_path / "deaf", deaf=True), list[ServerState]()
+    supervisor = start(deaf.target, deaf.draft, states=states)
+    message = replies(await turn(sessions(supervisor, with_tools=False), "hello"))[0].message
+    assert message.text.startswith("Hello!") and not message.timings.draft_n
+    endpoint = states[-1].endpoint
+    assert endpoint and endpoint.rung == "plain" and endpoint.speculative is False
+    assert "0 were accepted: the draft model belongs to another model" in states[-1].note
 
 
 async def test_the_model_calls_bash_through_the_servers_parser_and_ends_in_words(
@@ -114,8 +117,17 @@ async def test_the_cache_grows_over_a_second_turn(start: Start, talker: Tiny, se
     assert second.cache_n and second.cache_n > (first.cache_n or 0) + 100
 
 
+async def test_text_that_stands_in_the_context_is_drafted_from_there_beside_dflash(
+    start: Start, talker: Tiny, sessions: Open
+) -> None:
+    session = sessions(start(talker.target, talker.draft, tiny_profile(ngram=Ngram())), with_tools=False)
+    messages = [replies(await turn(session, text))[0].message for text in ("hello", "again")]
+    assert messages[0].text == messages[1].text
+    assert all((m.timings.tokens_per_step or 0) > 9 for m in messages)  # DFlash alone drafts 7 tokens here
+
+
 async def test_cancelling_makes_the_server_stop(start: Start, smollm2: Path, sessions: Open) -> None:
-    supervisor = start(smollm2, profile=tiny_profile(spec_type=None, spec={}, flags=()))
+    supervisor = start(smollm2)
     session = sessions(supervisor, with_tools=False)
     subscription = session.subscribe()
     session.submit("Count from one to ten thousand, in words.")

@@ -104,3 +104,10 @@ async def test_a_stranger_at_the_address_gets_no_prompt(reply: bytes, says: str)
     async with answering(reply) as url:
         with pytest.raises(ServerUnavailable, match=says):
             await Attached(url, {}, lambda state: None).ensure_ready()
+
+
+async def test_a_wrong_address_is_not_asked_again() -> None:
+    async with answering(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n") as url:
+        with pytest.raises(ServerUnavailable) as caught:
+            await Attached(url, {}, lambda state: None).ensure_ready()
+    assert not caught.value.retryable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,16 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     journal.append(started(1))
     journal.close()
     assert (tmp_path / "sessions" / f"{journal.session_id}.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_odd_files_among_the_sessions_stop_nothing(tmp_path: Path) -> None:
+    archive = FileArchive(tmp_path)
+    journal = archive.create(FOLDER)
+    journal.append(started(1))
+    journal.close()
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
+    with (tmp_path / f"{journal.session_id}.jsonl").open("a") as file:
+        file.write("[" * 100_000 + "\n")
+    assert [info.id for info in archive.list()] == [journal.session_id]
+    assert archive.load(journal.session_id) == (started(1),)

@@ -21,7 +21,9 @@ TIMINGS = Timings(980, 20, 50.0, 300, 2112.0, 142.0, 328, 256)
 
 def gauge(*events, speculative=True, timings=TIMINGS) -> Gauge:
     g = Gauge(branch="main*")
-    endpoint = Endpoint("http://127.0.0.1", "k", "m", 32768, speculative, profile="gemma4-31b-dflash")
+    endpoint = Endpoint(
+        "http://127.0.0.1", "k", "m", 32768, speculative, rung="dflash" if speculative else "plain", wanted="dflash"
+    )
     reply = AssistantMessage("m2", "hi", usage=Usage(12000, 11000, 400), timings=timings)
     start = (ServerChanged(ServerState("ready", endpoint=endpoint)), TurnStarted(1, UserMessage("m1", "x")))
     for event in events or (*start, StepStarted(1, 1, "m2"), AssistantAdded(1, reply), TurnEnded(1, "done")):
