@@ -10,8 +10,8 @@ import logging.handlers
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,13 @@ from agent.config.paths import Paths
 from agent.core.permissions import Mode
 from agent.errors import AgentError, BadReply, ConfigError, Looping, ServerUnavailable, Stalled
 from agent.events import DurableEvent, ServerState
-from agent.protocols import Journal, ModelChunk, ModelClient, ModelRequest, Server, Tool
+from agent.protocols import FinishChunk, Journal, ModelChunk, ModelClient, ModelRequest, Server, Tool
 
 if TYPE_CHECKING:
     from agent.config.profile import Profile
     from agent.core.session import Session
     from agent.headless import OutputFormat
+    from agent.runtime.metrics import Totals
 
 LOG_BYTES = 2_000_000
 
@@ -56,11 +57,18 @@ class SystemClock:
 
 class LateModel:
     """The model client, imported in a thread when first needed: importing openai costs more than the first paint.
-    `suspect` hears of every fault that may be the server's."""
+    `suspect` hears of every fault that may be the server's; `totals` are the counters of one that says nothing of
+    drafting in its replies."""
 
-    def __init__(self, build: Callable[[], ModelClient], suspect: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        build: Callable[[], ModelClient],
+        suspect: Callable[[str], None],
+        totals: Callable[[], Awaitable[Totals | None]] | None = None,
+    ) -> None:
         self._build = build
         self._suspect = suspect
+        self._totals = totals
         self._client: asyncio.Task[ModelClient] | None = None
 
     async def ready(self) -> ModelClient:
@@ -70,14 +78,33 @@ class LateModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         stream = (await self.ready()).stream(request)
+        before = await self._totals() if self._totals else None
         try:
             async for chunk in stream:
+                if before is not None and isinstance(chunk, FinishChunk):
+                    chunk = await self._with_drafts(chunk, before)
                 yield chunk
         except (ServerUnavailable, Stalled, BadReply, Looping) as fault:
             self._suspect(str(fault))
             raise
         finally:
             await stream.aclose()
+
+    async def _with_drafts(self, end: FinishChunk, before: Totals) -> FinishChunk:
+        from agent.runtime.metrics import drafts_between
+
+        after = await self._totals() if self._totals else None
+        found = drafts_between(before, after, end.usage.generated_tokens or 0) if after else None
+        if found is None or end.timings.draft_n is not None:
+            return end
+        drafted, accepted = found
+        timings = replace(
+            end.timings,
+            draft_n=drafted,
+            draft_n_accepted=accepted,
+            predicted_n=end.timings.predicted_n or end.usage.generated_tokens,
+        )
+        return replace(end, timings=timings)
 
 
 class Parts:
@@ -102,8 +129,9 @@ class Parts:
         self.book = ProcessBook()
         self.can_ask = can_ask
         self.session: Session | None = None
+        self._totals: Callable[[], Awaitable[Totals | None]] | None = None
         self.server: Server = self._server()
-        self.model = LateModel(self._client, self.server.suspect)
+        self.model = LateModel(self._client, self.server.suspect, self._totals)
         self._warming: asyncio.Task[Any] | None = None
 
     # ---- building
@@ -111,7 +139,9 @@ class Parts:
         if self.options.server:
             from agent.runtime.attached import Attached
 
-            return Attached(self.options.server, self.env, self._publish, self.options.ctx)
+            attached = Attached(self.options.server, self.env, self._publish, self.options.ctx)
+            self._totals = attached.totals
+            return attached
         from agent.runtime.record import Home
         from agent.runtime.supervisor import Provision, Supervisor
 

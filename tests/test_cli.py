@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.llama import FakeLlama, call, say
+from tests.fakes.llama import FakeLlama, call, chunk, say
 
 CLI = [sys.executable, "-P", "-m", "agent"]
 
@@ -229,3 +229,18 @@ def test_an_answer_that_cannot_be_written_is_one_sentence(tmp_path: Path, redire
         )
     assert done.returncode in (1, 2)
     assert "tandard output" in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
+
+
+def test_acceptance_of_a_server_that_only_counts_is_the_difference_of_its_counters(tmp_path: Path) -> None:
+    def page(drafted: int, accepted: int) -> str:
+        names = "vllm:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"
+        return f"{names[0]} {drafted}\n{names[1]} {accepted}\n"
+
+    words = [chunk({"content": "hello"}), chunk({}, "stop")]
+    usage = {"prompt_tokens": 5, "completion_tokens": 50, "total_tokens": 55}
+    with FakeLlama([[*words, {"data": {"choices": [], "usage": usage}}]]) as server:
+        server.metrics = [page(1000, 400), page(1040, 430)]
+        done = run(tmp_path, "--server", server.url, "-p", "hi", "--output-format", "json")
+    stats = json.loads(done.stdout)["stats"]
+    assert (stats["draft_tokens"], stats["accepted_tokens"], stats["acceptance"]) == (40, 30, 0.75), done.stderr
+    assert stats["tokens_per_step"] == 2.5 and stats["tokens_per_second"] is None

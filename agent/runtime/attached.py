@@ -12,6 +12,7 @@ import httpx2
 from agent.config.foreign import is_local
 from agent.errors import ConfigError, ServerUnavailable
 from agent.events import Endpoint, ServerState
+from agent.runtime.metrics import Totals, scrape
 from agent.runtime.probe import PROBE_TIMEOUT, NotAModelServer, health, inspect, open_client
 
 LOADING_POLL = 0.5  # seconds
@@ -32,7 +33,8 @@ class Attached:
         self._publish = publish
         self._ctx = ctx
         self._state = ServerState("stopped")
-        self._lock = asyncio.Lock()
+        self._counts = True  # until it is known that it does not
+        self._looking: asyncio.Task[Endpoint] | None = None
 
     @property
     def state(self) -> ServerState:
@@ -43,25 +45,49 @@ class Attached:
         self._state = replace(self._state, endpoint=None)
 
     async def ensure_ready(self) -> Endpoint:
-        """Raises ServerUnavailable. A server that is still loading is waited for."""
-        async with self._lock:
-            if self._state.endpoint is not None:
-                return self._state.endpoint
-            self._become(ServerState("starting", phase=f"looking at {self._url}"))
-            try:
-                endpoint = await self._probe()
-            except ServerUnavailable as error:
-                self._become(ServerState("failed", why=str(error)))
-                raise
-            except asyncio.CancelledError:
-                self._become(ServerState("stopped"))
-                raise
-            sizes = [n for n in (self._ctx, endpoint.n_ctx) if n]
-            endpoint = replace(endpoint, n_ctx=min(sizes, default=None))
-            self._become(ServerState("ready", endpoint=endpoint))
-            return endpoint
+        """Raises ServerUnavailable. A server that is still loading is waited for. All who ask meanwhile share one look
+        and its answer; one who is cancelled leaves it running."""
+        if self._state.endpoint is not None:
+            return self._state.endpoint
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look(), name="server-look")
+            # a failure is published; nobody may be left to await it
+            self._looking.add_done_callback(lambda task: None if task.cancelled() else task.exception())
+        looking = self._looking
+        try:
+            return await asyncio.shield(looking)
+        except asyncio.CancelledError:
+            if looking.cancelled():  # by `stop`, not by our own caller
+                raise ServerUnavailable("The connection to the server was given up.") from None
+            raise
+
+    async def _look(self) -> Endpoint:
+        self._become(ServerState("starting", phase=f"looking at {self._url}"))
+        try:
+            endpoint = await self._probe()
+        except ServerUnavailable as error:
+            self._become(ServerState("failed", why=str(error)))
+            raise
+        self._counts = True
+        sizes = [n for n in (self._ctx, endpoint.n_ctx) if n]
+        endpoint = replace(endpoint, n_ctx=min(sizes, default=None))
+        self._become(ServerState("ready", endpoint=endpoint))
+        return endpoint
+
+    async def totals(self) -> Totals | None:
+        """What a server has counted that says nothing of drafting in its replies; None where there is nothing to ask.
+        Raises ServerUnavailable."""
+        if (await self.ensure_ready()).engine or not self._counts:
+            return None
+        async with open_client(self._url, self._key, local=is_local(self._url)) as client:
+            totals = await scrape(client)
+        self._counts = totals.drafts
+        return totals if totals.drafts else None
 
     async def stop(self) -> None:
+        if self._looking is not None and not self._looking.done():
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
         self._become(ServerState("stopped"))
 
     async def _probe(self) -> Endpoint:

@@ -89,6 +89,7 @@ class FakeLlama(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.replies = list(replies or [])
         self.n_ctx, self.model = n_ctx, model
+        self.metrics: list[str] = []  # pages of /metrics, one for each look; with them it is no llama-server
         self.requests: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
         self.held = threading.Event()
@@ -123,6 +124,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.split("?")[0].removeprefix("/v1")
+        if self.server.metrics and path in ("/metrics", "/props", "/slots"):
+            page = self.server.metrics.pop(0) if path == "/metrics" else None
+            self._plain(404 if page is None else 200, None, page or "not here")
+            return
         settings = {"n_ctx": self.server.n_ctx, "params": {}}
         answers: dict[str, Any] = {
             "/health": {"status": "ok"},

@@ -75,6 +75,8 @@ async def test_a_loading_server_is_waited_for_until_the_user_has_enough() -> Non
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+        assert attached.state.kind == "starting"  # others may wait for the same look
+        await attached.stop()
     assert attached.state.kind == "stopped"
 
 
