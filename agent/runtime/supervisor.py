@@ -245,9 +245,20 @@ class Supervisor:
                     raise
                 self._distrusted[rung] = str(failure)
                 continue
-            why = self._distrusted.get(provision.rungs[0], "")
-            return endpoint, f"Running with {NAMES[rung]} instead of {NAMES[provision.rungs[0]]}: {why}" if why else ""
+            return endpoint, self._note(provision.rungs[0], rung, endpoint)
         raise AssertionError("unreachable")
+
+    def _note(self, wanted: Rung, rung: Rung, endpoint: Endpoint) -> str:
+        """What differs from what the profile asks for."""
+        notes: list[str] = []
+        if why := self._distrusted.get(wanted, ""):
+            notes.append(f"Running with {NAMES[rung]} instead of {NAMES[wanted]}: {why}")
+        if endpoint.n_ctx and endpoint.n_ctx < self._profile.ctx:
+            notes.append(
+                f"The context is {endpoint.n_ctx} tokens instead of {self._profile.ctx}: "
+                "the model or the memory allows no more (dflash-agent doctor shows the plan)."
+            )
+        return "\n".join(notes)
 
     async def _rung(self, provision: Provision, rung: Rung) -> Endpoint:
         """Raises LaunchFailed: kind draft when what drafts is at fault."""

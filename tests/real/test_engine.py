@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import gguf
 import pytest
 
+from agent.config.paths import Paths
+from agent.config.profile import load_profile
 from agent.errors import RuntimeFailure
 from agent.events import ServerState
 from agent.runtime.command import Files
 from agent.runtime.dialect import Dialect
+from agent.runtime.provision import provide
 from agent.runtime.record import Home
 from agent.runtime.supervisor import Provision, Supervisor
 from tests.planners import Wished
@@ -131,3 +138,81 @@ async def test_a_binary_that_is_missing_is_one_sentence(talker: Tiny, dialect: D
     supervisor = Supervisor(tiny_profile(), provide, os.environ, Home(tmp_path / "engine"), lambda state: None)
     with pytest.raises(RuntimeFailure, match="cannot start"):
         await supervisor.ensure_ready()
+
+
+# ---- from a profile, as the product does it
+@pytest.fixture
+def from_profile(home: Path) -> Callable[..., Supervisor]:
+    """Makes supervisors of a profile file, with the engine where the product looks for it."""
+
+    def make(text: str, states: list[ServerState]) -> Supervisor:
+        paths = Paths.from_env({"DFLASH_HOME": str(home)})
+        folder = paths.config / "profiles"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "own.toml").write_text(text)
+        profile = load_profile("own", (folder,))
+
+        async def find(report: Callable[[str], None]) -> Provision:
+            return await provide(profile, paths, os.environ, report, offline=True)
+
+        return Supervisor(profile, find, os.environ, Home.of(paths.state, profile), states.append)
+
+    return make
+
+
+async def test_a_profile_of_ones_own_drafts_with_dflash(from_profile: Any, talker: Tiny) -> None:
+    states: list[ServerState] = []
+    text = f'draft = "{talker.draft}"\nctx = 4096\n[model]\nkind = "file"\npath = "{talker.target}"\n'
+    supervisor = from_profile(text, states)
+    try:
+        endpoint = await supervisor.ensure_ready()
+        assert (endpoint.rung, endpoint.speculative, endpoint.n_ctx, states[-1].note) == ("dflash", True, 4096, "")
+    finally:
+        await supervisor.stop()
+
+
+def edited(file: Path, copy: Path, key: str, value: int) -> Path:
+    """A copy whose first number under `key` is another."""
+    shutil.copy(file, copy)
+    field = gguf.GGUFReader(copy, "r+").fields[key]
+    field.parts[field.data[0]][0] = value
+    return copy
+
+
+async def test_each_draft_that_cannot_serve_gets_its_own_sentence_and_costs_only_speed(
+    from_profile: Any, talker: Tiny, caller: Tiny, tmp_path: Path
+) -> None:
+    short = tmp_path / "short.gguf"
+    short.write_bytes(talker.draft.read_bytes()[:-100_000])
+    named = tmp_path / "named.gguf"
+    named.write_bytes(talker.draft.read_bytes().replace(b"dflash", b"dflush"))
+    drafts = {
+        edited(talker.draft, tmp_path / "layers.gguf", "dflash.target_layers", 99): "listens at layer 99",
+        caller.draft: "tokens and the model",
+        named: "not a DFlash drafter but a model of architecture 'dflush'",
+        short: "cut off",
+        talker.target: "not a DFlash drafter but a model of architecture 'gemma4'",
+    }
+    for draft, words in drafts.items():
+        states: list[ServerState] = []
+        text = f'draft = "{draft}"\nctx = 2048\n[model]\nkind = "file"\npath = "{talker.target}"\n'
+        supervisor = from_profile(text, states)
+        try:
+            endpoint = await supervisor.ensure_ready()
+        finally:
+            await supervisor.stop()
+        note = next(s.note for s in states if s.kind == "ready")
+        assert endpoint.rung == "plain" and endpoint.speculative is False
+        assert note.startswith("Running with no drafts instead of DFlash: ") and words in note, note
+
+
+async def test_a_context_beyond_the_models_own_is_cut_and_told(from_profile: Any, talker: Tiny) -> None:
+    states: list[ServerState] = []
+    text = f'ctx = 10_000_000\n[model]\nkind = "file"\npath = "{talker.target}"\n'
+    supervisor = from_profile(text, states)
+    try:
+        endpoint = await supervisor.ensure_ready()
+    finally:
+        await supervisor.stop()
+    note = next(s.note for s in states if s.kind == "ready")
+    assert endpoint.n_ctx and f"The context is {endpoint.n_ctx} tokens instead of 10000000" in note

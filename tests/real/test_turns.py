@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +17,16 @@ import pytest
 
 from agent.config.profile import Ngram
 from agent.core.session import Session
-from agent.events import AssistantAdded, Event, PrefillProgress, ResultAdded, ServerState, TextDelta, TurnEnded
+from agent.events import (
+    AssistantAdded,
+    Event,
+    PrefillProgress,
+    ResultAdded,
+    ServerState,
+    StepRetrying,
+    TextDelta,
+    TurnEnded,
+)
 from agent.model.client import OpenAIModel
 from agent.model.repair import repair_arguments
 from agent.runtime.supervisor import Supervisor
@@ -124,6 +134,26 @@ async def test_text_that_stands_in_the_context_is_drafted_from_there_beside_dfla
     messages = [replies(await turn(session, text))[0].message for text in ("hello", "again")]
     assert messages[0].text == messages[1].text
     assert all((m.timings.tokens_per_step or 0) > 9 for m in messages)  # DFlash alone drafts 7 tokens here
+
+
+async def test_an_engine_killed_in_mid_reply_heals_and_the_answer_comes_once(
+    start: Start, smollm2: Path, sessions: Open
+) -> None:
+    supervisor = start(smollm2)
+    session = sessions(supervisor, with_tools=False)
+    stream = session.subscribe()
+    session.submit("Tell me a long story about a ship.")
+    killed, retried = 0, False
+    async for event in stream:
+        if isinstance(event, TextDelta) and not killed:
+            killed = supervisor.pid or 0
+            os.kill(killed, signal.SIGKILL)
+        retried = retried or isinstance(event, StepRetrying)
+        if isinstance(event, TurnEnded):
+            break
+    assert retried and supervisor.pid not in (0, killed)
+    answers = [e.message for e in session.past if isinstance(e, AssistantAdded)]
+    assert len(answers) == 1 and answers[0].finish in ("stop", "length") and answers[0].text
 
 
 async def test_cancelling_makes_the_server_stop(start: Start, smollm2: Path, sessions: Open) -> None:
