@@ -153,7 +153,8 @@ class Parts:
 
             return await provide(profile, self.paths, self.env, report, self.options.offline)
 
-        return Supervisor(profile, find, self.env, Home.of(self.paths.state, profile), self._publish)
+        home = Home.of(self.paths.state, profile)
+        return Supervisor(profile, find, self.env, home, self._publish, profile.keep_alive)
 
     def _client(self) -> ModelClient:
         from agent.model.client import OpenAIModel

@@ -97,7 +97,8 @@ class Profile(_Frozen):
     prediction, used where DFlash cannot run; as a string both are file paths. ctx: wished context in tokens; min_ctx:
     with less it is of no use (never above ctx). threads: None: the engine's choice. gpu: all layers belong on a GPU.
     kv: pairs of cache types for K and V, the best first. draft_max: tokens of one DFlash draft. thinking: the model may
-    think before it answers. reply_limit: output tokens of one reply. flags: further flags by dialect, `any` for all."""
+    think before it answers. reply_limit: output tokens of one reply. keep_alive: minutes that the engine
+    stays when its last window has gone; -1: until it is stopped. flags: further flags by dialect, `any` for all."""
 
     name: str
     title: str
@@ -115,6 +116,7 @@ class Profile(_Frozen):
     sampling: Sampling = Sampling()
     thinking: bool = False
     reply_limit: int | None = Field(default=None, ge=16)
+    keep_alive: float = Field(default=0.0, ge=-1)
     flags: dict[DialectName | Literal["any"], tuple[str, ...]] = {}
 
     @field_validator("min_ctx")
