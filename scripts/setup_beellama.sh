@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Gets an inference engine (llama-server) and puts it where dflash-agent looks for engines.
 #
-# stdout: lines `progress NN% phase text`. stderr: each failure is one sentence that begins with `setup:`.
+# stdout: lines `progress NN% phase text`. stderr: each failure is one sentence that begins with `setup:`, behind the
+# last lines of the log where they may tell more.
 # Exit status: 0 the engine is ready, 1 failed, 2 wrong usage or a prerequisite is missing.
 # May be stopped at any point (even by SIGKILL or a power cut) and started again: it goes on where it stopped.
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # called by sh
 set -euo pipefail
 
 # The newest BeeLlama release known when this was written. Not older than v0.4.0: with DFlash on, v0.3.1 and
@@ -485,7 +487,7 @@ join() { # the status of the child
     return "$status"
 }
 
-fail() { # fail WHAT: one sentence, whatever the log says
+fail() { # fail WHAT [LINES]: one sentence, whatever the log says, behind the last lines of the log
     if tail -n 200 "$log" 2>/dev/null | grep -qE 'No space left on device|Errno 28|Disk quota exceeded' ||
         [ "$(df -Pk "$prefix" | awk 'NR == 2 { print $4 }')" -lt 10240 ]; then
         die 1 "the disk with $prefix is full; free $needed_mb MB and run this again."
@@ -493,6 +495,7 @@ fail() { # fail WHAT: one sentence, whatever the log says
     if tail -n 200 "$log" 2>/dev/null | grep -qE 'Killed signal|fatal error: Killed|out of memory|Cannot allocate memory'; then
         die 1 "memory ran out while compiling; run this again with --jobs 1 (the log: $log)."
     fi
+    [ -z "${2:-}" ] || tail -n "$2" "$log" >&2 2>/dev/null || true
     die 1 "$1 (the log: $log)."
 }
 
@@ -637,7 +640,7 @@ configure() {
     [ ! -f "$build/configured" ] || return 0
     progress 8 "configuring"
     rm -rf "$build/out"
-    run "${configure_command[@]}" || fail "cmake could not configure the build"
+    run "${configure_command[@]}" || fail "cmake could not configure the build" 20
     : >"$build/configured"
 }
 
@@ -679,7 +682,7 @@ build_engine() {
         configure
         compile && return
     fi
-    fail "compiling failed"
+    fail "compiling failed" 20
 }
 
 # Chooses, fetches and checks the release's archive for this machine; what it says on stderr is the reason why not.

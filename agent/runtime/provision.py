@@ -159,7 +159,7 @@ async def provide_engine(
     if status != 0 or engine is None:
         said = [w.removeprefix("setup: ") for w in words if w.startswith("setup: ")]
         why = " ".join(said) or f"The setup script ended with status {status}."
-        raise RuntimeFailure(why, () if said else tuple(words))
+        raise RuntimeFailure(why, tuple(w for w in words if not w.startswith("setup: ")))
     return engine
 
 

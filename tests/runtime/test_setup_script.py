@@ -617,6 +617,22 @@ def test_old_engines_stay_and_the_newest_is_used(machine: Machine, releases: Rel
 # --- the script itself ------------------------------------------------------------------------------------------
 
 
+def test_a_failing_cmake_is_shown_with_its_last_words(machine: Machine, remote: Path) -> None:
+    machine.stub("cmake", "case $1 in --version) echo cmake version 3.30.0 ;; *) seq 200; exit 2 ;; esac")
+    done = machine.run("--from", "git", "--ref", "v0.4.7", "--backend", "cpu", "--yes")
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1 and lines[-21:-1] == [str(n) for n in range(181, 201)]
+    assert lines[-1].startswith("setup: cmake could not configure the build") and "100%" not in done.stdout
+
+
+def test_it_may_be_called_by_sh_through_a_link_from_anywhere(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "link.sh").symlink_to(SCRIPT)
+    given = machine.arguments("--from", "sdist", "--backend", "cpu", "--dry-run")
+    given["args"][:2] = ["sh", str(tmp_path / "link.sh")]
+    done = subprocess.run(**given, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "Illegal option" not in done.stderr
+
+
 def test_shellcheck_finds_nothing() -> None:
     scripts = [str(script) for script in sorted(SCRIPT.parent.glob("*.sh"))]
     done = subprocess.run(
