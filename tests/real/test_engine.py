@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import gguf
 import pytest
 
 from agent.config.paths import Paths
-from agent.config.profile import load_profile
+from agent.config.profile import ModelSource, load_profile
 from agent.errors import RuntimeFailure
 from agent.events import ServerState
 from agent.runtime.command import Files
@@ -150,10 +150,14 @@ def from_profile(home: Path) -> Callable[..., Supervisor]:
         folder = paths.config / "profiles"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "own.toml").write_text(text)
+
+        async def nothing(sources: Sequence[ModelSource], report: Callable[[str], None]) -> list[Path]:
+            raise AssertionError("there is nothing to fetch")
+
         profile = load_profile("own", (folder,))
 
         async def find(report: Callable[[str], None]) -> Provision:
-            return await provide(profile, paths, os.environ, report, offline=True)
+            return await provide(profile, paths, os.environ, report, True, nothing)
 
         return Supervisor(profile, find, os.environ, Home.of(paths.state, profile), states.append)
 

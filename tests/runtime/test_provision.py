@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,11 @@ def profile(folder: Path, **more: object) -> Profile:
 
 
 async def provided(profile: Profile, paths: Paths) -> Provision:
-    return await provide(profile, paths, ENV, lambda phase: None, offline=True)
+    return await provide(profile, paths, ENV, lambda phase: None, offline=True, fetch=nothing)
+
+
+async def nothing(sources: Sequence[ModelSource], report: Callable[[str], None]) -> list[Path]:
+    raise RuntimeFailure(f"fetched {[s.repo for s in sources]}")
 
 
 async def test_a_start_gets_its_files_and_the_first_rung_that_the_engine_can_run(paths: Paths, tmp_path: Path) -> None:
@@ -65,6 +70,7 @@ async def test_a_start_gets_its_files_and_the_first_rung_that_the_engine_can_run
 
 
 async def test_a_model_or_draft_that_is_missing_is_named(paths: Paths, tmp_path: Path) -> None:
+    install(paths, "llama.cpp")
     with pytest.raises(RuntimeFailure, match=r"some\.gguf is not there"):
         await provided(profile(tmp_path), paths)
     (tmp_path / "some.gguf").touch()
@@ -72,16 +78,19 @@ async def test_a_model_or_draft_that_is_missing_is_named(paths: Paths, tmp_path:
         await provided(profile(tmp_path, draft=str(tmp_path / "draft.gguf")), paths)
 
 
-async def test_a_model_of_a_hub_is_refused_with_the_way_round(paths: Paths) -> None:
-    with pytest.raises(RuntimeFailure, match="cannot be downloaded yet") as caught:
-        await provided(load_profile("gemma4-31b-dflash", []), paths)
-    assert "unsloth/gemma-4-31B-it-GGUF" in str(caught.value) and str(paths.config / "profiles") in str(caught.value)
+async def test_all_files_on_the_hub_are_fetched_together_once_an_engine_can_run_them(paths: Paths) -> None:
+    gemma = load_profile("gemma4-31b-dflash", [])
+    with pytest.raises(RuntimeFailure, match="needs a GPU, and none was found"):
+        await provided(gemma, paths)
+    install(paths, "beellama-0.4", GPU, "cuda")
+    with pytest.raises(RuntimeFailure, match=r"fetched \['unsloth/gemma-4-31B-it-GGUF', 'Anbeeld/"):
+        await provided(gemma, paths)
 
 
 async def test_a_profile_for_a_gpu_does_not_start_without_one(paths: Paths, tmp_path: Path) -> None:
     install(paths, "llama.cpp")
     make_tiny(tmp_path).target.rename(tmp_path / "some.gguf")
-    with pytest.raises(RuntimeFailure, match="no engine for a GPU"):
+    with pytest.raises(RuntimeFailure, match="needs a GPU, and none was found"):
         await provided(profile(tmp_path, gpu=True), paths)
     assert (await provided(profile(tmp_path), paths)).rungs == ("plain",)
 
