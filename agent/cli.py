@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent import __version__
+from agent.console.arguments import COMMANDS
+from agent.console.arguments import parser as command_parser
 from agent.errors import AgentError, ConfigError, RuntimeFailure
+from agent.speech import tell
 
 PERMISSION_MODES = ("ask", "accept-edits", "plan", "auto")
 OUTPUT_FORMATS = ("text", "json", "stream-json")
@@ -22,6 +25,12 @@ EPILOG = """examples:
   dflash-agent -p "explain main.py"               one prompt, no screen
   dflash-agent --profile smoke                    a tiny model on the CPU: tries the whole product anywhere
   dflash-agent --server http://127.0.0.1:8080     a model server that already runs
+  dflash-agent -- server                          a first message that is the name of a command
+
+commands (each with --help):
+  dflash-agent doctor                             what is there, what is missing, what to do about it
+  dflash-agent setup                              get engine and models, without the screen
+  dflash-agent server start|stop|restart|status|logs
 
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 engine not available, 4 permission needed but nobody to ask,
 5 limit reached, 130 Ctrl-C, 143 TERM"""
@@ -94,11 +103,24 @@ def _folder(text: str | None) -> Path:
     return folder
 
 
+def _fill_closed_streams() -> None:
+    """Otherwise the next files that we or our children open would get the numbers of standard streams."""
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
+    if sys.stdout is None:
+        os.open(os.devnull, os.O_WRONLY)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parser().parse_args(argv)
-    headless = arguments.print_ is not None
+    _fill_closed_streams()
+    given = list(sys.argv[1:] if argv is None else argv)
+    command = given[:1] != [] and given[0] in COMMANDS
+    arguments = (command_parser(_positive) if command else parser()).parse_args(given)
+    headless = not command and arguments.print_ is not None
     try:
-        return _run(arguments, headless)
+        return _run_command(arguments) if command else _run(arguments, headless)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -110,10 +132,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             from agent.headless import failure
 
             sys.stdout.write(failure(error.kind, str(error)))
-        print(f"dflash-agent: {error}", file=sys.stderr)
+        tell(f"dflash-agent: {error}")
         if isinstance(error, ConfigError):
             return EXIT_USAGE
         return EXIT_NO_ENGINE if isinstance(error, RuntimeFailure) else EXIT_FAILED
+
+
+def _run_command(arguments: argparse.Namespace) -> int:
+    from agent.wiring import run_command
+
+    try:
+        return run_command(arguments, dict(os.environ))
+    except RuntimeFailure as failure:
+        for line in failure.last_words:
+            print("".join(c if c.isprintable() else "\ufffd" for c in line), file=sys.stderr)
+        raise
 
 
 def _run(arguments: argparse.Namespace, headless: bool) -> int:

@@ -82,7 +82,8 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """`kind` and `detail` name the failure ("" when done). `seconds` is wall time, `waited` the part spent asking."""
+    """`kind` and `detail` name the failure ("" when done). `seconds` is wall time, `waited` the part spent asking.
+    After the kind `context` a user's message that nothing has answered is no longer part of the conversation."""
 
     turn: int
     outcome: Outcome
@@ -162,7 +163,17 @@ class StepRetrying:
 
 @dataclass(frozen=True, slots=True)
 class QueueChanged:
+    """What waits to be sent, in that order; the first `steering` of them join the running turn."""
+
     texts: tuple[str, ...]
+    steering: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """The user's message of the turn that has just ended: it was too big to be sent and left the conversation."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +248,7 @@ TransientEvent: TypeAlias = (
     | ToolProgress
     | StepRetrying
     | QueueChanged
+    | GivenBack
     | Notice
     | ServerChanged
     | DownloadProgress

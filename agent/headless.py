@@ -71,7 +71,7 @@ async def run(
     else:
         write(json.dumps(_result(session.id, ended, text, events), ensure_ascii=False) + "\n")
     if ended.detail:
-        tell(ended.detail)
+        said.once(ended.detail)
     if stopped_by:
         return 128 + stopped_by[0]
     if ended.outcome == "failed" and ended.kind in NO_ENGINE_KINDS:
@@ -103,24 +103,25 @@ class _Said:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._last = ""
+        self._said: set[str] = set()
 
     def about(self, event: Event) -> None:
         match event:
             case Notice(text=text):
-                self._once(text)
+                self.once(text)
             case StepRetrying(why=why, attempt=attempt):
-                self._once(f"Retrying ({attempt}): {why}")
+                self.once(f"Retrying ({attempt}): {why}")
             case ServerChanged(state=state) if state.kind == "starting" and state.phase:
-                self._once(f"engine: {state.phase}")
+                self.once(f"engine: {state.phase}")
             case ServerChanged(state=state) if state.kind == "ready" and state.note:
-                self._once(state.note)
+                self.once(state.note)
             case ServerChanged(state=state) if state.kind == "failed":
-                self._once("\n".join([*state.last_words[-5:], f"engine: {state.why}"]))
+                self.once(state.why, "\n".join([*state.last_words[-5:], f"engine: {state.why}"]))
             case _:
                 pass
 
-    def _once(self, text: str) -> None:
-        if text != self._last:
-            self._last = text
-            self._tell(text)
+    def once(self, what: str, text: str = "") -> None:
+        """`text`: how to say it."""
+        if what not in self._said:
+            self._said.add(what)
+            self._tell(text or what)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import importlib
 import logging
 import logging.handlers
 import os
+import stat
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -21,12 +23,15 @@ from agent.core.permissions import Mode
 from agent.errors import AgentError, BadReply, ConfigError, Looping, ServerUnavailable, Stalled
 from agent.events import DurableEvent, ServerState
 from agent.protocols import FinishChunk, Journal, ModelChunk, ModelClient, ModelRequest, Server, Tool
+from agent.speech import tell
 
 if TYPE_CHECKING:
     from agent.config.profile import ModelSource, Profile
     from agent.core.session import Session
     from agent.headless import OutputFormat
     from agent.runtime.metrics import Totals
+    from agent.runtime.record import Home
+    from agent.runtime.supervisor import Supervisor
 
 LOG_BYTES = 2_000_000
 
@@ -112,7 +117,6 @@ class Parts:
     """All that one run of the product owns. `open_session` needs the running loop; `close` ends what was started."""
 
     def __init__(self, options: Options, env: Mapping[str, str], *, can_ask: bool) -> None:
-        from agent.config.profile import load_profile
         from agent.store.archive import FileArchive
         from agent.tools.process import ProcessBook
         from agent.workspace.paths import Workspace
@@ -124,8 +128,7 @@ class Parts:
         self.archive = FileArchive(self.paths.sessions)
         self.profile: Profile | None = None
         if not options.server:
-            self.profile = load_profile(options.profile or "smoke", (self.paths.config / "profiles",))
-            self.profile = _adjusted(self.profile, options)
+            self.profile = _profile(options, self.paths)
         self.workspace = Workspace(options.folder, options.extra)
         self.book = ProcessBook()
         self.can_ask = can_ask
@@ -144,24 +147,10 @@ class Parts:
             self._totals = attached.totals
             return attached
         from agent.runtime.record import Home
-        from agent.runtime.supervisor import Provision, Supervisor
 
         assert self.profile is not None
-        profile = self.profile
-
-        async def find(report: Callable[[str], None]) -> Provision:
-            from agent.runtime.provision import provide
-
-            return await provide(profile, self.paths, self.env, report, self.options.offline, self._fetch)
-
-        home = Home.of(self.paths.state, profile)
-        return Supervisor(profile, find, self.env, home, self._publish, profile.keep_alive)
-
-    async def _fetch(self, sources: Sequence[ModelSource], report: Callable[[str], None]) -> list[Path]:
-        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads it when it is imported
-        download = await asyncio.to_thread(importlib.import_module, "agent.runtime.download")
-        hub = download.Hub.usual()
-        return await download.fetch(replace(hub, offline=hub.offline or self.options.offline), sources, report)
+        home = Home.of(self.paths.state, self.profile)
+        return _supervisor(self.profile, home, self.paths, self.env, self.options.offline, self._publish)
 
     def _client(self) -> ModelClient:
         from agent.model.client import OpenAIModel
@@ -231,13 +220,67 @@ class Parts:
         await self.server.stop()
 
 
+def _supervisor(
+    profile: Profile,
+    home: Home,
+    paths: Paths,
+    env: Mapping[str, str],
+    offline: bool,
+    publish: Callable[[ServerState], None],
+) -> Supervisor:
+    from agent.runtime.supervisor import Provision, Supervisor
+
+    async def fetch(sources: Sequence[ModelSource], report: Callable[[str], None]) -> list[Path]:
+        download = await asyncio.to_thread(_download)
+        hub = download.Hub.usual()
+        return await download.fetch(replace(hub, offline=hub.offline or offline), sources, report)
+
+    async def find(report: Callable[[str], None]) -> Provision:
+        from agent.runtime.provision import provide
+
+        return await provide(profile, paths, env, report, offline, fetch)
+
+    return Supervisor(profile, find, env, home, publish, profile.keep_alive)
+
+
+def _download() -> Any:
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads it when it is imported
+    return importlib.import_module("agent.runtime.download")
+
+
+def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
+    """`server`, `doctor` and `setup`. Raises AgentError."""
+    from agent.console.commands import run
+
+    paths = Paths.from_env(env)
+
+    def profile() -> Profile:
+        flags = arguments
+        return _profile(Options(Path(), profile=flags.profile, speculation=not flags.no_dflash, ctx=flags.ctx), paths)
+
+    def make(profile: Profile, home: Home, publish: Callable[[ServerState], None]) -> Supervisor:
+        return _supervisor(profile, home, paths, env, arguments.offline, publish)
+
+    def in_cache(source: ModelSource) -> Path | None:
+        download = _download()
+        return download.cached(download.Hub.usual(), source)
+
+    return run(arguments, paths, env, profile, make, in_cache)
+
+
+def _profile(options: Options, paths: Paths) -> Profile:
+    from agent.config.profile import load_profile
+
+    return _adjusted(load_profile(options.profile or "smoke", (paths.config / "profiles",)), options)
+
+
 def _adjusted(profile: Profile, options: Options) -> Profile:
-    changes: dict[str, Any] = {}
+    """Raises ConfigError."""
+    from agent.config.profile import with_changes
+
     if options.ctx:
-        changes |= {"ctx": options.ctx, "min_ctx": min(options.ctx, profile.min_ctx)}
-    if not options.speculation:
-        changes |= {"draft": None, "mtp": None, "ngram": None}
-    return profile.model_copy(update=changes)
+        profile = with_changes(profile, {"ctx": options.ctx}, f"--ctx {options.ctx}")
+    return profile if options.speculation else profile.model_copy(update={"draft": None, "mtp": None, "ngram": None})
 
 
 def _log_to(file: Path) -> None:
@@ -262,6 +305,19 @@ def _to_stdout(text: str) -> None:
         raise AgentError(f"Cannot write to standard output: {error.strerror}.") from error
 
 
+def _when_unread(stop: Callable[[], None]) -> None:
+    """Calls `stop` once nobody can read our standard output any more, if it is a pipe. The writing end of a pipe is
+    never ready to be read; the kernel reports it so only when its reader has gone."""
+    loop = asyncio.get_running_loop()
+
+    def gone() -> None:
+        loop.remove_reader(1)
+        stop()
+
+    if stat.S_ISFIFO(os.fstat(1).st_mode):
+        loop.add_reader(1, gone)
+
+
 def list_sessions(env: Mapping[str, str]) -> int:
     """All sessions of this machine, newest first, a line each."""
     from agent.store.archive import FileArchive
@@ -277,16 +333,23 @@ def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: 
     from agent.headless import run
 
     parts = Parts(options, env, can_ask=False)
-
-    def tell(text: str) -> None:
-        with contextlib.suppress(OSError):
-            sys.stderr.buffer.write(f"{text}\n".encode("utf-8", "replace"))
-            sys.stderr.buffer.flush()
+    unread: list[bool] = []
 
     async def work() -> int:
         session = parts.open_session()
+        answer = asyncio.create_task(run(session, prompt, output, _to_stdout, tell))
+
+        def stop() -> None:
+            unread.append(True)
+            answer.cancel()
+
         try:
-            return await run(session, prompt, output, _to_stdout, tell)
+            _when_unread(stop)
+            return await answer
+        except asyncio.CancelledError:
+            if unread:
+                raise BrokenPipeError from None
+            raise
         finally:
             await parts.close()
 

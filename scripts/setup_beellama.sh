@@ -318,9 +318,28 @@ engine_ready() {
 # --- prerequisites ---------------------------------------------------------------------------------------------
 
 missing() { # missing WHAT DEBIAN FEDORA ARCH
-    # shellcheck disable=SC2016  # the backquotes are for the reader
-    printf 'setup: %s is missing; install it with `sudo apt install %s` (Debian, Ubuntu), `sudo dnf install %s` (Fedora) or `sudo pacman -S %s` (Arch).\n' "$@" >&2
-    lacking=1
+    local words
+    lacking+=("$1")
+    read -ra words <<<"$2" && apt+=("${words[@]}")
+    read -ra words <<<"$3" && dnf+=("${words[@]}")
+    read -ra words <<<"$4" && pacman+=("${words[@]}")
+}
+
+once() { # once WORD...: each word once, in its order
+    local word list=''
+    for word in "$@"; do [[ " $list " == *" $word "* ]] || list+="${list:+ }$word"; done
+    printf '%s' "$list"
+}
+
+end_if_missing() { # all that is missing in one sentence
+    local what verb=is it=it last=$((${#lacking[@]} - 1))
+    [ "$last" -ge 0 ] || return 0
+    what=${lacking[0]}
+    if [ "$last" -gt 0 ]; then
+        what=$(printf ', %s' "${lacking[@]:0:last}")
+        what="${what#, } and ${lacking[last]}" verb=are it=them
+    fi
+    die 2 "$what $verb missing; install $it with \`sudo apt install $(once "${apt[@]}")\` (Debian, Ubuntu), \`sudo dnf install $(once "${dnf[@]}")\` (Fedora) or \`sudo pacman -S $(once "${pacman[@]}")\` (Arch)."
 }
 
 find_python() { # find_python [pip]: with pip, one that has it or can make a virtual environment
@@ -389,7 +408,7 @@ check_vulkan() {
 }
 
 check_tools() {
-    lacking=''
+    lacking=() apt=() dnf=() pacman=()
     [ "$(uname -s)" = Linux ] || die 2 "this script works on Linux only."
     has flock || missing flock util-linux util-linux util-linux
     { has tar && has gzip; } || missing 'tar with gzip' 'tar gzip' 'tar gzip' 'tar gzip'
@@ -409,7 +428,7 @@ check_tools() {
             [ "$backend" != vulkan ] || check_vulkan
             ;;
     esac
-    [ -z "$lacking" ] || exit 2
+    [ -n "$dry_run" ] || end_if_missing
 }
 
 nearest_folder() { # the closest ancestor that exists
@@ -662,8 +681,14 @@ read_progress() { # lines of ninja `[n/m] ...` or make `[ nn%] ...` into the log
 
 compile() {
     progress 10 "compiling with $jobs job(s)"
-    NINJA_STATUS='[%f/%t] ' "${compile_command[@]}" > >(read_progress) 2>&1 </dev/null &
-    join
+    local reader status=0
+    exec 7> >(read_progress)
+    reader=$!
+    NINJA_STATUS='[%f/%t] ' "${compile_command[@]}" >&7 2>&1 7>&- </dev/null &
+    exec 7>&-
+    join || status=$?
+    wait "$reader" 2>/dev/null || true # its last percent comes before what follows
+    return "$status"
 }
 
 build_engine() {
@@ -960,6 +985,7 @@ main() {
     build=$prefix/.build-$key
     if [ -n "$dry_run" ]; then
         plan
+        end_if_missing
         exit 0
     fi
     [ "$kind" = auto ] || check_build

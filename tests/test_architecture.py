@@ -13,6 +13,7 @@ VOCABULARY = {"messages", "events", "errors", "protocols", "codec"}
 MAY_IMPORT: dict[str, set[str]] = {
     "messages": set(),
     "errors": set(),
+    "speech": set(),
     "events": {"messages", "errors"},
     "protocols": {"messages", "events", "errors"},
     "codec": {"messages", "events", "errors"},
@@ -27,9 +28,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "commands": VOCABULARY | {"core", "config"},
     "tui": VOCABULARY | {"core", "commands", "config"},
     "headless": VOCABULARY | {"core", "commands", "config"},
+    "console": {"errors", "events", "config", "runtime"},
     "wiring": VOCABULARY
-    | {"config", "workspace", "core", "tools", "prompt", "model", "runtime", "store", "commands", "tui", "headless"},
-    "cli": {"errors", "wiring", "headless"},
+    | {
+        "console",
+        "config",
+        "workspace",
+        "core",
+        "tools",
+        "prompt",
+        "model",
+        "runtime",
+        "store",
+        "commands",
+        "tui",
+        "headless",
+        "speech",
+    },
+    "cli": {"errors", "wiring", "headless", "console", "speech"},
     "__main__": {"cli"},
 }
 WALLS = {

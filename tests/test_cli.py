@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.llama import FakeLlama, call, chunk, say
+from tests.real.tiny import make_tiny
+from tests.runtime.dialects import HELP
 
 CLI = [sys.executable, "-P", "-m", "agent"]
 
@@ -64,6 +66,8 @@ def test_the_version_needs_neither_textual_nor_openai_nor_mcp(tmp_path: Path) ->
         (["-r", "nope", "--server", "http://127.0.0.1:9", "-p", "hi"], "No session"),
         (["-c", "--server", "http://127.0.0.1:9", "-p", "hi"], "No session to continue"),
         (["--max-turns", "0", "-p", "hi"], "above 0"),
+        (["--ctx", "1", "-p", "hi"], "greater than or equal to 256"),
+        (["--ctx", "9" * 20, "-p", "hi"], "less than or equal to 16777216"),
         (["--server", "http://127.0.0.1:9"], "terminal"),
         (["--profile", "smoke", "--server", "http://127.0.0.1:9", "-p", "hi"], "--server"),
     ],
@@ -244,3 +248,66 @@ def test_acceptance_of_a_server_that_only_counts_is_the_difference_of_its_counte
     stats = json.loads(done.stdout)["stats"]
     assert (stats["draft_tokens"], stats["accepted_tokens"], stats["acceptance"]) == (40, 30, 0.75), done.stderr
     assert stats["tokens_per_step"] == 2.5 and stats["tokens_per_second"] is None
+
+
+def in_shell(home: Path, redirect: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f'"$@" {redirect}', "bash", *CLI, *arguments],
+        env=environment(home),
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("redirect", ["2>&-", "<&-", "<&- 2>&-", "2>/dev/full"])
+def test_a_closed_or_full_stream_that_is_not_the_answers_changes_nothing(tmp_path: Path, redirect: str) -> None:
+    with FakeLlama([call("bash", command="cat; echo hi >&2"), say("hello")]) as server:
+        done = in_shell(tmp_path, redirect, "--server", server.url, "--permission-mode", "auto", "-p", "hi")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    assert done.stderr.splitlines() in ([], ["engine: looking at " + server.url])
+
+
+@pytest.mark.parametrize("redirect", ["2>&-", "2>/dev/full"])
+def test_without_stderr_the_exit_code_still_tells(tmp_path: Path, redirect: str) -> None:
+    assert in_shell(tmp_path, redirect, "--profile", "nonsense", "-p", "hi").returncode == 2
+
+
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_a_reader_that_goes_away_stops_the_generation(tmp_path: Path, output: str) -> None:
+    with FakeLlama([say("word", hold=True)]) as server:
+        process = subprocess.Popen(
+            [*CLI, "--server", server.url, "-p", "go", "--output-format", output],
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout and process.stderr and server.held.wait(30)
+        process.stdout.close()
+        assert process.wait(30) == 1 and b"Trace" not in process.stderr.read()
+        assert server.disconnected.wait(10)
+
+
+def test_what_a_start_says_is_said_once_and_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    engine = tmp_path / "dflash" / "data" / "engines" / "some"
+    engine.mkdir(parents=True)
+    binary = engine / "llama-server"
+    binary.write_text(
+        f"#!/bin/sh\ncase $1 in --help) cat '{HELP['llama.cpp']}' ;; --list-devices) ;; "
+        "*) printf 'bad \\033[31m\\007 bytes\\n'; exit 3 ;; esac\n"
+    )
+    binary.chmod(0o755)
+    facts = {"binary": "llama-server", "version": "v1", "backend": "cpu", "built_at": "2026-01-01"}
+    (engine / "manifest.json").write_text(json.dumps(facts | {"cmake_flags": [], "binary_sha256": ""}))
+    profile = tmp_path / "dflash" / "config" / "profiles" / "mine.toml"
+    profile.parent.mkdir(parents=True)
+    profile.write_text(f"ctx = 512\n[model]\nkind = 'file'\npath = '{make_tiny(tmp_path).target}'\n")
+    done = run(tmp_path, "--profile", "mine", "-p", "hi")
+    lines = done.stderr.splitlines()
+    assert done.returncode == 3 and len(lines) == len(set(lines)), done.stderr
+    assert sum("status 3" in line for line in lines) == 1
+    assert "bytes" in done.stderr and "\x1b" not in done.stderr and "\x07" not in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -26,6 +26,7 @@ DialectName: TypeAlias = Literal["beellama-0.2", "beellama-0.4", "llama.cpp"]
 Rung: TypeAlias = Literal["dflash", "mtp", "ngram", "plain"]
 _NEEDS = {"smollm2-wheel": (), "file": ("path",), "hub": ("repo", "file")}
 _ALLOWS = _NEEDS | {"hub": ("repo", "file", "bytes")}
+MOST_CTX = 1 << 24  # tokens; no model knows so many, and an engine counts no further than 2^31
 
 
 def _expanded(path: Path) -> Path:
@@ -94,11 +95,12 @@ class Ngram(_Frozen):
 
 class Profile(_Frozen):
     """note: what the user should know before the first message. draft: a DFlash drafter; mtp: a drafter for multi-token
-    prediction, used where DFlash cannot run; as a string both are file paths. ctx: wished context in tokens; min_ctx:
-    with less it is of no use (never above ctx). threads: None: the engine's choice. gpu: all layers belong on a GPU.
-    kv: pairs of cache types for K and V, the best first. draft_max: tokens of one DFlash draft. thinking: the model may
-    think before it answers. reply_limit: output tokens of one reply. keep_alive: minutes that the engine
-    stays when its last window has gone; -1: until it is stopped. flags: further flags by dialect, `any` for all."""
+    prediction, used where DFlash cannot run; as a string both are file paths. ctx: wished context in tokens, 256 to
+    16777216; min_ctx: with less it is of no use (never above ctx). threads: None: the engine's choice. gpu: all layers
+    belong on a GPU. kv: pairs of cache types for K and V, the best first. draft_max: tokens of one DFlash draft.
+    thinking: the model may think before it answers. reply_limit: output tokens of one reply. keep_alive: minutes that
+    the engine stays when its last window has gone; -1: until it is stopped. flags: further flags by dialect, `any` for
+    all."""
 
     name: str
     title: str
@@ -106,8 +108,8 @@ class Profile(_Frozen):
     model: ModelSource
     draft: _Source | None = None
     mtp: _Source | None = None
-    ctx: int = Field(default=8192, ge=256)
-    min_ctx: int = Field(default=4096, ge=256, validate_default=True)
+    ctx: int = Field(default=8192, ge=256, le=MOST_CTX)
+    min_ctx: int = Field(default=4096, ge=256, le=MOST_CTX, validate_default=True)
     threads: int | None = Field(default=None, ge=1)
     gpu: bool = False
     kv: tuple[tuple[str, str], ...] = Field(default=(("f16", "f16"), ("q8_0", "q8_0")), min_length=1)
@@ -136,6 +138,11 @@ def rungs(profile: Profile) -> tuple[Rung, ...]:
     return tuple(rung for rung, has in ladder if has is not None)
 
 
+def with_changes(profile: Profile, changes: Mapping[str, Any], where: str) -> Profile:
+    """`where`: what to call the changes when they are wrong. Raises ConfigError."""
+    return _valid(profile.model_dump() | dict(changes), where)
+
+
 def load_profile(name: str, folders: Sequence[Path]) -> Profile:
     """The first `NAME.toml` in `folders`, else the built-in one. Raises ConfigError."""
     if not name or Path(name).name != name:
@@ -162,9 +169,14 @@ def known_profiles(folders: Sequence[Path]) -> list[str]:
 def _parse(name: str, text: str, where: str) -> Profile:
     try:
         data: dict[str, Any] = tomllib.loads(text)
-        return Profile.model_validate({"title": name} | data | {"name": name})
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where}: {error}.") from error
+    return _valid({"title": name} | data | {"name": name}, where)
+
+
+def _valid(data: Mapping[str, Any], where: str) -> Profile:
+    try:
+        return Profile.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))

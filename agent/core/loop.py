@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from agent.core.assembler import Assembler
 from agent.core.dispatch import Dispatch, Tally
 from agent.core.history import History
-from agent.errors import BadReply, ModelFault
+from agent.errors import BadReply, ContextOverflow, ModelFault
 from agent.events import (
     Event,
     Notice,
@@ -32,6 +32,7 @@ CUT_CALL = (
     "Not run: the reply reached the output limit before this call was complete. "
     "Do the work in smaller pieces: write a short file first, then extend it with edits."
 )
+TAKEN_BACK = "The message was not kept in the conversation; send a shorter one, or start a new session."
 SKIPPED_CALL = "Not run: the user sent a new message first."
 
 
@@ -87,6 +88,8 @@ class Turn:
             step += 1
             try:
                 message = await self._step(step)
+            except ContextOverflow as fault:
+                return TurnResult("failed", self._too_big(fault), fault.kind)
             except ModelFault as fault:
                 return TurnResult("failed", str(fault), fault.kind)
             if not message.calls:
@@ -173,6 +176,12 @@ class Turn:
     def _refuse(self, calls: tuple[ToolCall, ...], why: str) -> None:
         for call in calls:
             self._host.add_result(ResultAdded(call.id, call.name, why, failed=True, seconds=0.0))
+
+    def _too_big(self, fault: ContextOverflow) -> str:
+        if not self._history.unanswered:
+            return str(fault)
+        sizes = f": {fault.prompt_tokens} tokens, but the context holds {fault.n_ctx}" if fault.prompt_tokens else ""
+        return f"With this message the conversation does not fit{sizes}. {TAKEN_BACK}"
 
     def _ending(self, message: AssistantMessage) -> TurnResult:
         said = bool(message.text.strip())

@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
 from agent.core.dispatch import Dispatch
-from agent.core.history import History
+from agent.core.history import History, fitting
 from agent.core.loop import Turn, TurnResult
 from agent.core.permissions import Mode
-from agent.errors import AgentError
+from agent.errors import AgentError, ContextOverflow
 from agent.events import (
     DURABLE,
     AssistantAdded,
     Decision,
     DurableEvent,
     Event,
+    GivenBack,
     Notice,
     QueueChanged,
     ResultAdded,
@@ -58,6 +59,7 @@ class Session:
     ) -> None:
         self.mode: Mode = mode
         self.can_ask = can_ask
+        past = tuple(fitting(past))
         self.turn = sum(isinstance(e, TurnStarted) and not e.steered for e in past)
         self._bus = Bus(past)
         self._history = History.from_events(past)
@@ -68,7 +70,8 @@ class Session:
         self._clock = clock
         self._max_steps = max_steps
         self._max_tokens = max_tokens
-        self._next_id = len(self._history) + 1
+        ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
+        self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
         self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, repair)
         self._queue: deque[str] = deque()
@@ -210,9 +213,12 @@ class Session:
         result = _result_of(self._running)
         self._running = None
         self._settle_open_calls()
+        unsent = self._history.take_back() if result.kind == ContextOverflow.kind else None
         seconds = self._clock.monotonic() - started
         end = TurnEnded(self.turn, result.outcome, result.detail, result.kind, seconds, turn.tally.waited)
         self.publish(end)
+        if unsent is not None:
+            self.publish(GivenBack(unsent.text))
 
     def _add_user(self, text: str, *, steered: bool) -> None:
         message = UserMessage(self.new_id(), text)
@@ -224,7 +230,7 @@ class Session:
             self.add_result(ResultAdded(call.id, call.name, INTERRUPTED_CALL, failed=True, seconds=0.0))
 
     def _publish_queue(self) -> None:
-        self.publish(QueueChanged((*self._steering, *self._queue)))
+        self.publish(QueueChanged((*self._steering, *self._queue), len(self._steering)))
 
 
 def _result_of(task: asyncio.Task[TurnResult]) -> TurnResult:

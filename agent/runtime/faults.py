@@ -33,12 +33,12 @@ _FAULTS: tuple[tuple[str, FaultKind, str], ...] = (
     (
         r"invalid magic characters",
         "",
-        "The model file is not a GGUF file (perhaps a web page was saved). Fetch it again.",
+        "The model file {file} is not a GGUF file (perhaps a web page was saved). Delete it and fetch it again.",
     ),
     (
         r"data is not within the file bounds|wrong number of tensors",
         "",
-        "The model file is cut off or damaged. Delete it, so that it is fetched again.",
+        "The model file {file} is cut off or damaged. Delete it and fetch it again.",
     ),
     (
         r"error: invalid argument: (\S+)",
@@ -74,7 +74,7 @@ _FAULTS: tuple[tuple[str, FaultKind, str], ...] = (
     (
         r"requires 'target_layers'",
         "draft",
-        "The draft model was made for another engine. Use a draft in the `dflash` format.",
+        "The draft model {file} was made for another engine. Use a draft in the `dflash` format.",
     ),
     (r"failed to create MTP context", "memory", "Not enough memory for the draft model."),
     (
@@ -82,7 +82,11 @@ _FAULTS: tuple[tuple[str, FaultKind, str], ...] = (
         "memory",
         _MEMORY,
     ),
-    (r"failed to load draft model", "draft", "The draft model cannot be loaded. Fetch it again."),
+    (
+        r"failed to load draft model",
+        "draft",
+        "The draft model {file} cannot be loaded. Delete it and fetch it again.",
+    ),
     (
         r"(?:speculative\.cpp|dflash\.cpp|llama-ext\.cpp)[^\n]*GGML_ASSERT|GGML_ASSERT[^\n]*(?:draft|spec|target_layer)",
         "draft",
@@ -99,8 +103,10 @@ _FAULTS: tuple[tuple[str, FaultKind, str], ...] = (
         "The GPU failed ({0}). Start again; if it happens again, look at the driver (nvidia-smi, dmesg).",
     ),
     (r"GGML_ASSERT\(([^\n]*)\) failed", "", "The engine broke off at a check of its own ({0})."),
-    (r"failed to load model", "", "The model cannot be loaded. Delete its file, so that it is fetched again."),
+    (r"failed to load model", "", "The model {file} cannot be loaded. Delete it and fetch it again."),
 )
+# the newest of these names the file that the lines before it are about
+_FILE = re.compile(r"failed to load (?:draft )?model,? '([^'\n]+)'|failed to load model from (/[^\n]+)")
 _SIGNALS = {
     4: "The engine uses instructions that this processor lacks. Build it again here: dflash-agent setup.",
     9: "The engine was killed (signal 9), mostly because memory ran out. Use a smaller context (--ctx) or model.",
@@ -110,9 +116,11 @@ _SIGNALS = {
 def explain(lines: Sequence[str], status: int, doing: str, log: Path) -> Fault:
     """What became of an engine that ended: one sentence with the next step. `status` -N: killed by signal N."""
     text = "\n".join(lines)
+    files = [one or other for one, other in _FILE.findall(text)]
+    file = files[-1] if files else f"(see {log})"
     for pattern, kind, sentence in _FAULTS:
         if found := re.search(pattern, text):
-            return Fault(kind, sentence.format(*found.groups()))
+            return Fault(kind, sentence.format(*found.groups(), file=file))
     if -status in _SIGNALS:
         return Fault("memory" if status == -9 else "engine", _SIGNALS[-status])
     if status < 0:

@@ -70,6 +70,7 @@ async def keep(home: Home, launch: Launch) -> int:
             for task in waiting[1:]:
                 task.cancel()
             home.record.unlink(missing_ok=True)
+            home.keep.unlink(missing_ok=True)
         write_json(home.ended, {"status": await ended, "by_itself": by_itself})
         log.close()
         return 1 if by_itself else 0
@@ -85,7 +86,7 @@ async def _unused(home: Home, keep_alive: float) -> None:
         await asyncio.sleep(LOOK)
         if not lease.take():
             since = time.monotonic()
-        elif time.monotonic() - since >= keep_alive * 60:
+        elif time.monotonic() - since >= keep_alive * 60 and not home.keep.exists():
             return
         else:
             lease.release()

@@ -96,7 +96,7 @@ class Child:
             )
         except OSError as error:
             os.close(read_end)
-            raise RuntimeFailure(f"cannot start {argv[0]}: {error.strerror or error}.") from error
+            raise _no_start(argv[0], error) from error
         except BaseException:
             os.close(read_end)
             raise
@@ -174,12 +174,19 @@ def spawn_detached(argv: Sequence[str], *, env: Mapping[str, str], said: bytes, 
         pid = os.posix_spawn(argv[0], list(argv), dict(env), file_actions=actions, setsid=True)
     except OSError as error:
         os.close(write_end)
-        raise RuntimeFailure(f"cannot start {argv[0]}: {error.strerror or error}.") from error
+        raise _no_start(argv[0], error) from error
     finally:
         os.close(read_end)
     with contextlib.suppress(BrokenPipeError), os.fdopen(write_end, "wb") as pipe:
         pipe.write(said)
     return pid
+
+
+def _no_start(program: str, error: OSError) -> RuntimeFailure:
+    return RuntimeFailure(
+        f"Cannot start {program}: {error.strerror or error}. Check that it is a program for this machine that you may "
+        "run, or install it again."
+    )
 
 
 def reap(pid: int) -> None:

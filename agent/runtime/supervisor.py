@@ -91,6 +91,10 @@ class Supervisor:
         return self._state
 
     @property
+    def record(self) -> Record | None:
+        return self._record
+
+    @property
     def pid(self) -> int | None:
         """The engine's."""
         return self._record.pid if self._record else None
@@ -141,7 +145,7 @@ class Supervisor:
         self._unwatch()
         record, self._record = self._record, None
         self._lease.release()
-        if record is None or record.keep_alive != 0 or not record.kept:
+        if record is None or record.keep_alive != 0 or self._home.keep.exists() or not record.kept:
             return
         with FileLock(self._home.lease) as last:
             if last.take():  # nobody else holds it, and nobody can take it before the keeper has gone

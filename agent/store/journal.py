@@ -7,6 +7,7 @@ first event, so that a session without a word leaves nothing behind.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -19,7 +20,8 @@ from agent.events import DurableEvent
 
 
 class FileJournal:
-    """`append` raises OSError when the line cannot be written. Holds a lock on the file while open."""
+    """`append` raises OSError when the line cannot be written where it will be looked for. Holds a lock on the file
+    while open."""
 
     def __init__(self, path: Path, session_id: str, folder: str, created: float, *, existing: bool) -> None:
         """Raises ConfigError when another process has this session open."""
@@ -40,6 +42,7 @@ class FileJournal:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = self._open()
             self._write(json.dumps(self._header))
+        self._look_for_it()
         self._write(encode(event))
 
     def close(self) -> None:
@@ -58,6 +61,13 @@ class FileJournal:
                 f"Session {self._id} is open in another window; close it there, or start a new session."
             ) from None
         return os.fdopen(descriptor, "a+b")
+
+    def _look_for_it(self) -> None:
+        assert self._file is not None
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
+                return
+        raise OSError(errno.ENOENT, f"{self._path} was moved or deleted")
 
     def _write(self, line: str) -> None:
         assert self._file is not None

@@ -21,7 +21,7 @@ from textual.widgets import Static
 from agent.core.permissions import MODES, Mode
 from agent.core.session import Session
 from agent.errors import AgentError
-from agent.events import Event
+from agent.events import Event, GivenBack
 from agent.tui import theme
 from agent.tui.approval import Approval
 from agent.tui.cells.paper import BLANK, clean, console, one_line
@@ -29,7 +29,7 @@ from agent.tui.composer import Composer
 from agent.tui.gauge import Gauge
 from agent.tui.picture import Picture
 from agent.tui.pump import Pump
-from agent.tui.status import status_line
+from agent.tui.status import shows_mode, status_line
 from agent.tui.transcript import Transcript
 
 NARROW, LOW = 20, 10  # columns below which a note stands in for the screen; rows below which the frame goes
@@ -47,7 +47,7 @@ class Status(Widget):
     def __init__(self, gauge: Gauge, label: str) -> None:
         super().__init__()
         self._gauge = gauge
-        self._label = label
+        self.label = label
         self.hint = ""
 
     def render_line(self, y: int) -> Strip:
@@ -55,7 +55,7 @@ class Status(Widget):
         if self.hint:
             strip = Strip([Segment(f" {one_line(self.hint, width - 2)}", theme.warn)])
         else:
-            text = status_line(self._gauge, self._label, time.monotonic(), width)
+            text = status_line(self._gauge, self.label, time.monotonic(), width)
             strip = Strip(list(text.render(console(width))))
         return strip.adjust_cell_length(width, base).apply_style(base)
 
@@ -96,6 +96,7 @@ class Chat(Screen[None]):
         self.session: Session | None = None
         self._unsent: list[str] = [first_prompt] if first_prompt.strip() else []
         self._ticking: Timer | None = None
+        self._hinting: Timer | None = None
         self._stopped = self._interrupted = 0.0  # when Ctrl+C last stopped a turn, and last asked for a second one
         self._tasks: set[asyncio.Task[None]] = set()
         for text in notes:
@@ -161,6 +162,8 @@ class Chat(Screen[None]):
         was = self.gauge.activity
         self.picture.apply(event)
         self.gauge.apply(event, time.monotonic())
+        if isinstance(event, GivenBack):
+            self._give_back(event.text)
         if was != "idle" and self.gauge.activity == "idle" and self._read_branch is not None:
             self.spawn(asyncio.get_running_loop().create_task(self._branch()))
 
@@ -190,7 +193,7 @@ class Chat(Screen[None]):
             self._command(word)
         elif self.session is None:
             self._unsent.append(message.text)
-            self.picture.queue = tuple(self._unsent)
+            self.picture.queue = tuple((text, "queued") for text in self._unsent)
             self._show()
         elif self.session.running and not message.queued:
             self.session.steer(message.text)
@@ -215,6 +218,8 @@ class Chat(Screen[None]):
             self.session.set_mode(mode)
         self.gauge.mode = mode
         self.status.refresh()
+        if not shows_mode(self.gauge, self.status.label, time.monotonic(), self.status.size.width):
+            self._hint(f"Permission mode: {mode}", TWICE)
 
     @on(Composer.NextMode)
     def _next_mode(self) -> None:
@@ -228,9 +233,11 @@ class Chat(Screen[None]):
             self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
 
     async def _cancel(self, session: Session) -> None:
-        unsent = await session.cancel()
-        if unsent and not self.composer.text.strip():
-            self.composer.put("\n\n".join(unsent))
+        self._give_back("\n\n".join(await session.cancel()))
+
+    def _give_back(self, text: str) -> None:
+        if text and not self.composer.text.strip():
+            self.composer.put(text)
 
     @on(Approval.Answered)
     def _answered(self, message: Approval.Answered) -> None:
@@ -262,12 +269,14 @@ class Chat(Screen[None]):
             self._leave(130)
         else:
             self._interrupted = now
-            self._hint("Press Ctrl+C again to quit")
-            self.set_timer(TWICE, lambda: self._hint(""))
+            self._hint("Press Ctrl+C again to quit", TWICE)
 
-    def _hint(self, text: str) -> None:
+    def _hint(self, text: str, seconds: float | None = None) -> None:
         self.status.hint = text
         self.status.refresh()
+        if self._hinting is not None:
+            self._hinting.stop()
+        self._hinting = self.set_timer(seconds, lambda: self._hint("")) if seconds else None
 
     def action_unfold(self) -> None:
         self.transcript.unfold()

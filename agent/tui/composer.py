@@ -1,5 +1,5 @@
-"""Where the user writes. Turns keys into messages; knows nothing of sessions. A big paste is one token on the screen
-and whole in what is sent."""
+"""Where the user writes. Turns keys into messages; knows nothing of sessions. A paste that is big, or holds what cannot
+be shown plainly, is one token on the screen and whole in what is sent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
+
+from agent.tui.cells.paper import clean
 
 PASTE_LINES, PASTE_CHARACTERS = 5, 1000  # above either a paste becomes a token
 # Left to the library, these run when the key has bubbled up to the app: behind letters that were typed after them.
@@ -79,8 +81,8 @@ class Composer(TextArea):
         return text
 
     def _shortened(self, text: str) -> str:
-        lines = text.count("\n") + 1
-        if lines <= PASTE_LINES and len(text) <= PASTE_CHARACTERS:
+        lines = text.removesuffix("\n").count("\n") + 1
+        if lines <= PASTE_LINES and len(text) <= PASTE_CHARACTERS and clean(text) == text:
             return text
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         token = f"[Pasted {size} #{len(self._pasted) + 1}]"

@@ -34,10 +34,11 @@ CHARACTERS_PER_TOKEN = 3.6  # until the first reply of the session has told its 
 
 @dataclass(slots=True)
 class Gauge:
-    """`since`: monotonic seconds when the present activity began."""
+    """`since`: monotonic seconds when the present activity began; `heard`: when the last piece of a reply came."""
 
     activity: Activity = "idle"
     since: float = 0.0
+    heard: float = 0.0
     server: ServerState | None = None
     server_since: float = 0.0
     endpoint: Endpoint | None = None
@@ -55,6 +56,10 @@ class Gauge:
     def busy(self) -> bool:
         """Is there anything on the line that changes by itself?"""
         return self.activity != "idle" or (self.server is not None and self.server.kind in ("starting", "stopping"))
+
+    def silent(self, now: float) -> bool:
+        """Has a reply that began to come stopped coming?"""
+        return self.activity == "writing" and now - self.heard >= WINDOW
 
     def live_rate(self, now: float) -> float | None:
         """Estimated tokens a second over the last two seconds."""
@@ -79,6 +84,7 @@ class Gauge:
                 self._become("reading", now)
             case TextDelta(text=text) | ThinkingDelta(text=text) | CallDelta(text=text):
                 self._become("writing", now)
+                self.heard = now
                 self._written += len(text)
                 self._window.append((now, len(text)))
             case AssistantAdded():

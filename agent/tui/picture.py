@@ -91,7 +91,7 @@ class Note(Entry):
 class Picture:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.queue: tuple[str, ...] = ()
+        self.queue: tuple[tuple[str, str], ...] = ()  # texts that wait, and what they are: next or queued
         self.asking: list[PermissionAsked] = []
         self.mode: str | None = None
         self.removed = 0  # grows when an entry goes away: positions have changed
@@ -157,8 +157,8 @@ class Picture:
                 self._add(End(f"compacted-{len(self.entries)}", outcome="compacted", detail=text))
             case SettingsChanged(key="mode", value=value):
                 self.mode = value
-            case QueueChanged(texts=texts):
-                self.queue = texts
+            case QueueChanged(texts=texts, steering=steering):
+                self.queue = tuple((text, "next" if n < steering else "queued") for n, text in enumerate(texts))
             case StepRetrying(attempt=attempt, why=why):
                 self._drop_open()
                 self.note(f"Trying again ({attempt}): {why}", "warning")

@@ -1,4 +1,5 @@
-"""The status line: a pure function of gauge, time and width. Parts drop from the right when it is narrow."""
+"""The status line: a pure function of gauge, time and width. Parts drop from the right when it is narrow; what is
+allowed without a question (any mode but `ask`) is the last to go."""
 
 from __future__ import annotations
 
@@ -20,29 +21,40 @@ Part = tuple[str, Style]
 
 def status_line(gauge: Gauge, label: str, now: float, width: int) -> Text:
     """At most `width` cells. `label`: what to call the model while no endpoint is known."""
-    room = max(1, width - 2)
     text = Text(" ", no_wrap=True, end="")
-    used = 0
-    for part in _fitting(_parts(gauge, label, now), room, gauge.busy):
-        size = cell_len("".join(x for x, _ in part))
-        gap = 2 if used else 0
-        if used + gap + size > room:
-            if used:
-                break
-            part = [(one_line("".join(x for x, _ in part), room), theme.ink)]
-            size = cell_len(part[0][0])
-        text.append(" " * gap)
+    for number, part in enumerate(_fitting(gauge, label, now, max(1, width - 2))):
+        text.append("  " if number else "")
         for words, style in part:
             text.append(words, style)
-        used += gap + size
     return text
 
 
-def _fitting(parts: list[list[Part]], room: int, busy: bool) -> list[list[Part]]:
+def shows_mode(gauge: Gauge, label: str, now: float, width: int) -> bool:
+    """Is there room for the permission mode?"""
+    return _mode(gauge) in _fitting(gauge, label, now, max(1, width - 2))
+
+
+def _fitting(gauge: Gauge, label: str, now: float, room: int) -> list[list[Part]]:
     """What goes on now is worth more than the model's name where there is no room for both."""
-    if busy and len(parts) > 1 and sum(cell_len(x) for part in parts[:2] for x, _ in part) + 2 > room:
-        return parts[1:]
-    return parts
+    parts = _parts(gauge, label, now)
+    kept = [] if gauge.mode == "ask" else [_mode(gauge)]
+    if gauge.busy and len(parts) > 1 and _cells([*parts[:2], *(k for k in kept if k not in parts[:2])]) > room:
+        del parts[0]
+    while _cells(parts) > room and len(droppable := [p for p in parts if p not in kept]) > 1:
+        parts.remove(droppable[-1])
+    if _cells(parts) > room:
+        left = room - _cells(kept) - 2 if kept else room
+        cut = one_line("".join(x for x, _ in parts[0]), left) if left > 0 and parts[0] not in kept else ""
+        parts = [[(cut, theme.ink)], *kept] if cut else kept
+    return parts if _cells(parts) <= room else [[(one_line(gauge.mode, room), parts[0][0][1])]]
+
+
+def _cells(parts: list[list[Part]]) -> int:
+    return sum(cell_len(words) for part in parts for words, _ in part) + 2 * max(0, len(parts) - 1)
+
+
+def _mode(gauge: Gauge) -> list[Part]:
+    return [(gauge.mode, MODES.get(gauge.mode, theme.quiet))]
 
 
 def _parts(gauge: Gauge, label: str, now: float) -> list[list[Part]]:
@@ -53,7 +65,7 @@ def _parts(gauge: Gauge, label: str, now: float) -> list[list[Part]]:
     if not busy or gauge.activity in ("writing", "tool", "asking"):
         parts += [*_speed(gauge, now), *_cache(gauge)]
     parts += _context(gauge)
-    parts.append([(gauge.mode, MODES.get(gauge.mode, theme.quiet))])
+    parts.append(_mode(gauge))
     if gauge.branch:
         parts.append([(one_line(gauge.branch, 30), theme.faint)])
     return [p for p in parts if p]
@@ -86,6 +98,8 @@ def _activity(gauge: Gauge, now: float) -> list[Part]:
     match gauge.activity:
         case "waiting":
             return [(f"waiting {figures.clock(elapsed)}", theme.quiet)]
+        case "writing" if gauge.silent(now):
+            return [(f"waiting {figures.clock(now - gauge.heard)}", theme.warn)]
         case "tool":
             return [(f"tool {figures.clock(elapsed)}", theme.blue)]
         case "asking":

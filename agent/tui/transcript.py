@@ -152,10 +152,10 @@ class Transcript(ScrollView, can_focus=False):
                 [
                     Segment("› ", theme.faint),
                     Segment(one_line(text, self.line_width - 12), theme.quiet),
-                    Segment("  queued", theme.faint),
+                    Segment(f"  {kind}", theme.faint),
                 ]
             )
-            for text in self._picture.queue
+            for text, kind in self._picture.queue
         ]
         if self._tail:
             self._tail.append(BLANK)

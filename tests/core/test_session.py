@@ -9,12 +9,13 @@ import pytest
 
 from agent.core.bus import Subscription
 from agent.core.session import Session
-from agent.errors import ServerUnavailable, ToolFailure
+from agent.errors import ContextOverflow, ServerUnavailable, ToolFailure
 from agent.events import (
     DURABLE,
     AssistantAdded,
     CallPlanned,
     Event,
+    GivenBack,
     Notice,
     PermissionAsked,
     PermissionSettled,
@@ -327,3 +328,37 @@ async def test_a_full_disk_is_said_once_and_the_conversation_goes_on() -> None:
     events = await one_turn(open_session(ScriptedModel(text("still here")), journal=journal))
     assert [n.text for n in of(Notice, events)] == ["This session is no longer saved: No space left on device."]
     assert of(TurnEnded, events)[0].outcome == "done"
+
+
+async def test_a_message_that_does_not_fit_leaves_the_conversation_and_is_given_back() -> None:
+    refused: list[Any] = [ContextOverflow("no", 300_000, 8192)]
+    journal = MemoryJournal()
+    model = ScriptedModel(text("hello"), refused, text("fine"))
+    session = open_session(model, journal=journal)
+    reader = asyncio.create_task(collect(session.subscribe()))
+    for words in ("hi", "big " * 9, "and now?"):
+        session.submit(words)
+    await session.idle()
+    await session.close()
+    events = await reader
+    end = of(TurnEnded, events)[1]
+    assert (end.outcome, end.kind) == ("failed", "context")
+    assert all(part in end.detail for part in ("300000 tokens", "holds 8192", "not kept in the conversation"))
+    assert [e.text for e in of(GivenBack, events)] == ["big " * 9]
+    assert [m.text for m in model.requests[-1].messages] == ["hi", "hello", "and now?"]
+    again = ScriptedModel()
+    await one_turn(open_session(again, past=journal.events), "more")
+    assert [m.text for m in again.requests[0].messages] == ["hi", "hello", "and now?", "fine", "more"]
+
+
+async def test_a_turn_that_outgrows_the_context_later_keeps_its_message() -> None:
+    model = ScriptedModel(calls(call("bash", "a", value="ls")), [ContextOverflow("no room", 9000, 8192)], text("fine"))
+    session = open_session(model)
+    reader = asyncio.create_task(collect(session.subscribe()))
+    session.submit("go")
+    session.submit("and now?")
+    await session.idle()
+    await session.close()
+    events = await reader
+    assert of(TurnEnded, events)[0].detail == "no room" and not of(GivenBack, events)
+    assert [m.text for m in model.requests[-1].messages] == ["go", "", "ran ls", "and now?"]

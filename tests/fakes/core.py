@@ -17,6 +17,7 @@ from agent.messages import Timings, ToolOutput, Usage
 from agent.protocols import (
     CallChunk,
     FinishChunk,
+    Journal,
     ModelChunk,
     ModelRequest,
     Plan,
@@ -142,9 +143,7 @@ def objects_only(raw: str) -> str | None:
         return None
 
 
-def open_session(
-    model: ScriptedModel, *tools: FakeTool, journal: MemoryJournal | None = None, **options: Any
-) -> Session:
+def open_session(model: ScriptedModel, *tools: FakeTool, journal: Journal | None = None, **options: Any) -> Session:
     settings: dict[str, Any] = {"mode": "auto", "clock": RealClock(), "repair": objects_only} | options
     return Session(
         model=model,

@@ -122,6 +122,7 @@ async def test_each_bad_model_gets_its_own_sentence(start: Start, talker: Tiny, 
         supervisor = start(tmp_path / name)
         with pytest.raises(RuntimeFailure, match=says) as caught:
             await supervisor.ensure_ready()
+        assert str(tmp_path / name) in str(caught.value)
         assert caught.value.last_words and supervisor.state.kind == "failed" and supervisor.pid is None
 
 
@@ -136,7 +137,7 @@ async def test_a_binary_that_is_missing_is_one_sentence(talker: Tiny, dialect: D
         return Provision(Files(tmp_path / "no-server", talker.target), dialect, ("plain",), Wished(tiny_profile()))
 
     supervisor = Supervisor(tiny_profile(), provide, os.environ, Home(tmp_path / "engine"), lambda state: None)
-    with pytest.raises(RuntimeFailure, match="cannot start"):
+    with pytest.raises(RuntimeFailure, match="Cannot start"):
         await supervisor.ensure_ready()
 
 

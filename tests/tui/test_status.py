@@ -4,17 +4,19 @@ import pytest
 
 from agent.events import (
     AssistantAdded,
+    CallDelta,
     Endpoint,
     PrefillProgress,
     ServerChanged,
     ServerState,
     StepStarted,
+    TextDelta,
     TurnEnded,
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Timings, Usage, UserMessage
 from agent.tui.gauge import Gauge
-from agent.tui.status import status_line
+from agent.tui.status import shows_mode, status_line
 
 TIMINGS = Timings(980, 20, 50.0, 300, 2112.0, 142.0, 328, 256)
 
@@ -60,3 +62,32 @@ def test_loading_shows_phase_and_time():
 @pytest.mark.parametrize("width", [1, 8, 20, 40, 79, 200])
 def test_it_never_exceeds_its_width(width):
     assert status_line(gauge(), "gemma-4-31B", 11.0, width).cell_len <= width
+
+
+def test_a_reply_that_stops_coming_is_waited_for_in_seconds():
+    g = gauge(StepStarted(1, 1, "m2"), TextDelta("m2", "some words"), TextDelta("m2", "and more"))
+    assert "~" in status_line(g, "m", 11.0, 80).plain and "waiting" not in status_line(g, "m", 11.0, 80).plain
+    assert "waiting 2 s" in status_line(g, "m", 12.0, 80).plain and "waiting 9 s" in status_line(g, "m", 19.0, 80).plain
+    g.apply(TextDelta("m2", "again"), 20.0)
+    assert "waiting" not in status_line(g, "m", 21.0, 80).plain
+    g.apply(CallDelta("m2", 0, "bash", "{"), 21.0)
+    assert "waiting 3 s" in status_line(g, "m", 24.0, 80).plain
+
+
+@pytest.mark.parametrize("width", [14, 20, 40, 60, 80, 200])
+@pytest.mark.parametrize("mode", ["accept-edits", "plan", "auto"])
+def test_what_is_allowed_without_a_question_is_the_last_to_go(width, mode):
+    busy = gauge(StepStarted(1, 1, "m2"), PrefillProgress("m2", 18400, 200, 6200, 2000.0))
+    writing = gauge(StepStarted(1, 1, "m2"), TextDelta("m2", "some"), TextDelta("m2", "words"))
+    for g in (gauge(), busy, writing):
+        g.mode = mode
+        line = status_line(g, "gemma-4-31B-it-Q4_K_S", 11.0, width)
+        assert mode in line.plain.split() and line.cell_len <= width
+        assert shows_mode(g, "gemma-4-31B-it-Q4_K_S", 11.0, width)
+    assert not shows_mode(gauge(), "gemma-4-31B-it-Q4_K_S", 11.0, 40)
+
+
+def test_what_goes_on_now_stays_beside_the_mode():
+    g = gauge(StepStarted(1, 1, "m2"))
+    g.mode = "accept-edits"
+    assert status_line(g, "gemma-4-31B", 13.0, 30).plain == " waiting 3 s  accept-edits"

@@ -1,0 +1,1 @@
+"""Console commands beside the conversation: server, doctor, setup."""

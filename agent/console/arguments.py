@@ -1,0 +1,38 @@
+"""The arguments of the console commands. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+COMMANDS = ("server", "doctor", "setup")
+
+
+def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(prog="dflash-agent", allow_abbrev=False)
+    commands = root.add_subparsers(dest="command", required=True)
+    of_profile = argparse.ArgumentParser(add_help=False)
+    of_profile.add_argument("--profile", metavar="NAME", help="engine, model and draft (default: smoke)")
+    of_profile.add_argument("--no-dflash", action="store_true", help="the same model without speculation")
+    of_profile.add_argument("--ctx", type=positive, metavar="N", help="context in tokens")
+    of_profile.add_argument("--offline", action="store_true", help="download nothing")
+
+    server = commands.add_parser("server", help="the engine that runs", description="The engines of this user.")
+    verbs = server.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("start", parents=[of_profile], help="start it; it stays until it is stopped")
+    verbs.add_parser("restart", parents=[of_profile], help="stop it if it runs, then start it")
+    stop = verbs.add_parser("stop", help="stop it, whoever uses it")
+    stop.add_argument("--profile", metavar="NAME", help="only that one (default: all)")
+    status = verbs.add_parser("status", help="what runs, how fast, and on what memory")
+    status.add_argument("--json", action="store_true")
+    logs = verbs.add_parser("logs", help="the last lines of its log")
+    logs.add_argument("--profile", metavar="NAME", help="of that one (default: the last used)")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl+C")
+
+    doctor = commands.add_parser("doctor", parents=[of_profile], help="what is there, what is missing, what to do")
+    doctor.add_argument("--json", action="store_true", help="for programs (docs/doctor.schema.json)")
+
+    setup = commands.add_parser("setup", parents=[of_profile], help="get engine and models, without the screen")
+    setup.add_argument("--yes", action="store_true", help="ask nothing (setup never does; for scripts)")
+    setup.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
+    return root

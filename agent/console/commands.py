@@ -1,0 +1,56 @@
+"""Which console command runs, with what. Knows no concrete way to make a supervisor or to look into the hub's cache."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from agent.config.paths import Paths
+from agent.config.profile import ModelSource, Profile
+from agent.console import doctor, server, setup
+from agent.runtime.provision import smoke_model
+
+InCache = Callable[[ModelSource], Path | None]
+
+
+def run(
+    arguments: argparse.Namespace,
+    paths: Paths,
+    env: Mapping[str, str],
+    profile: Callable[[], Profile],
+    make: server.MakeSupervisor,
+    in_cache: InCache,
+) -> int:
+    """The exit status. `profile`: as the flags ask for; `in_cache`: where a file of the hub lies. Raises AgentError."""
+
+    def locate(source: ModelSource) -> Path | None:
+        if source.kind == "hub":
+            return in_cache(source)
+        path = source.path if source.kind == "file" else smoke_model(paths)
+        return path if path is not None and path.is_file() else None
+
+    def report(phase: str) -> None:
+        print(phase, file=sys.stderr, flush=True)
+
+    match arguments.verb if arguments.command == "server" else arguments.command:
+        case "stop":
+            return asyncio.run(server.stop(paths, arguments.profile))
+        case "status":
+            return asyncio.run(server.status(paths, as_json=arguments.json))
+        case "logs":
+            return asyncio.run(server.logs(paths, arguments.profile, follow=arguments.follow))
+        case "doctor":
+            return asyncio.run(doctor.doctor(profile(), paths, env, locate, as_json=arguments.json))
+        case "setup" if arguments.dry_run:
+            return asyncio.run(setup.dry_run(profile(), paths, env, locate))
+        case "setup":
+            return asyncio.run(setup.setup(profile(), paths, make, report))
+        case "restart":
+            wanted = profile()
+            asyncio.run(server.stop(paths, wanted.name))
+            return asyncio.run(server.start(wanted, paths, make))
+        case _:
+            return asyncio.run(server.start(profile(), paths, make))

@@ -1,0 +1,129 @@
+"""`dflash-agent setup`: engine and models of a profile, without the screen; `--dry-run` says what it would do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from agent.config.paths import Paths
+from agent.config.profile import Profile
+from agent.console.doctor import Locate, examine, sources_of, text_of
+from agent.console.server import MakeSupervisor
+from agent.events import ServerState
+from agent.runtime.gguf import GgufFacts
+from agent.runtime.hardware import Gpu, Machine, read_machine
+from agent.runtime.planner import Wish, make_plan, table
+from agent.runtime.process import run_lines
+from agent.runtime.provision import engine_here, setup_script
+from agent.runtime.record import Home
+from agent.runtime.supervisor import NAMES
+
+OK, CANNOT_START = 0, 3
+GIB = 1 << 30
+# A card of 24 GB with a desktop on it, for plans on a machine without one.
+ASSUMED = Gpu("a GPU of 24 GB (assumed: none was found)", "", 24 * GIB, int(23.5 * GIB), "8.9")
+_LAYERS = 60  # of Gemma 4 31B: every sixth sees all, the others 1,024 tokens
+_ALL = tuple(n % 6 == 5 for n in range(_LAYERS))
+# What the headers of these files say, for a plan before they are here: the load log in llama.cpp's issue 24758, the
+# model cards, and the sizes in the profile.
+KNOWN: dict[str, GgufFacts] = {
+    "gemma-4-31B-it-Q4_K_S.gguf": GgufFacts(
+        *("gemma-4-31B-it-Q4_K_S.gguf", "gemma4", "Gemma 4 31B", "Q4_K_S", 17_400_000_000, 17_400_000_000),
+        *(1_160_000_000, True, _LAYERS, 5376, 21504, (32,) * _LAYERS, tuple(4 if full else 16 for full in _ALL)),
+        *(512, 512, 256, 256, 262_144, 262_144),
+        window=1024,
+        sliding=tuple(not full for full in _ALL),
+    ),
+    "gemma4-31b-it-dflash-Q5_K_M.gguf": GgufFacts(
+        *("gemma4-31b-it-dflash-Q5_K_M.gguf", "dflash", "Gemma 4 31B DFlash", "Q5_K_M", 1_090_000_000, 1_090_000_000),
+        *(0, False, 5, 5376, 10752, (64,) * 5, (8,) * 5, 128, 128, 128, 128, 262_144, 262_144),
+        window=2048,
+        block_size=16,
+        mask_token=4,
+        target_layers=(2, 13, 24, 36, 47, 58),
+    ),
+}
+
+
+async def setup(profile: Profile, paths: Paths, make: MakeSupervisor, report: Callable[[str], None]) -> int:
+    """Gets everything, starts the engine, looks at its first answers, says how fast it was, and lets go of it."""
+    notes: list[str] = []
+
+    def tell(state: ServerState) -> None:
+        if state.kind == "starting" and state.phase:
+            report(state.phase)
+        if state.note:
+            notes.append(state.note)
+
+    supervisor = make(profile, Home.of(paths.state, profile), tell)
+    try:
+        endpoint = await supervisor.ensure_ready()
+        record = supervisor.record
+    finally:
+        await supervisor.stop()
+    rate = f"{record.tok_s:.0f} tok/s" if record and record.tok_s else "an unknown speed"
+    share = f", {record.acceptance:.0%} of the drafted tokens accepted" if record and record.acceptance else ""
+    print(f"{profile.title} is ready: {NAMES.get(endpoint.rung, endpoint.rung)}, context {endpoint.n_ctx} tokens.")
+    print(f"Its first answer came at {rate}{share}.")
+    for note in notes:
+        print(note)
+    print(f"Start: dflash-agent --profile {profile.name}")
+    return OK
+
+
+async def dry_run(profile: Profile, paths: Paths, env: Mapping[str, str], locate: Locate) -> int:
+    """The whole plan; CANNOT_START with the reasons when this machine cannot run the profile."""
+    machine = read_machine(env)
+    print(f"Profile {profile.name}: {profile.title}\n")
+    engine = engine_here(paths.engines, profile.gpu)
+    print("Engine")
+    if engine is not None:
+        print(f"  is there: {engine.binary}")
+    else:
+        await _script(profile, machine, paths, env)
+    print("\nFiles")
+    for name, source in sources_of(profile):
+        path = locate(source)
+        if path is not None:
+            print(f"  {name}: is there: {path}")
+            continue
+        what = f"{source.file} of {source.repo}" if source.kind == "hub" else str(source.path or "the smoke model")
+        size = f", about {source.bytes / 1e9:.2f} GB" if source.bytes else ""
+        print(f"  {name}: would fetch {what}{size}" if source.kind != "file" else f"  {name}: {what} is not there")
+    _memory(profile, machine)
+    report = await examine(profile, paths, env, locate)
+    print("\nThis machine")
+    for line in text_of(replace(report, plan=())):
+        print(f"  {line}".rstrip())
+    able = bool(machine.gpus) or not profile.gpu or engine is not None
+    if not able:
+        why = f"{profile.name} needs a GPU, and none was found: {machine.no_gpu}."
+        print(f"dflash-agent: {why} Use --profile smoke, or a server elsewhere (--server URL).", file=sys.stderr)
+    return OK if able else CANNOT_START
+
+
+async def _script(profile: Profile, machine: Machine, paths: Paths, env: Mapping[str, str]) -> None:
+    """What the setup script says it would do."""
+    argv = ["bash", str(setup_script()), "--dry-run", "--prefix", str(paths.engines)]
+    if not profile.gpu:
+        argv += ["--from", "sdist", "--backend", "cpu"]
+    elif machine.gpus:
+        argv += ["--from", "auto", "--backend", "auto"]
+    else:
+        print("  (for the assumed GPU)")
+        argv += ["--from", "auto", "--backend", "cuda", "--arch", ASSUMED.compute_capability.replace(".", "")]
+    print(f"  would run: {' '.join(argv)}")
+    await run_lines(argv, env=env, on_line=lambda line: print(f"  {line.removeprefix('setup: ')}"))
+
+
+def _memory(profile: Profile, machine: Machine) -> None:
+    target = KNOWN.get(profile.model.file)
+    if target is None or not profile.gpu:
+        return
+    draft = KNOWN.get(profile.draft.file) if profile.draft else None
+    supposed = machine if machine.gpus else replace(machine, gpus=(ASSUMED,))
+    wish = Wish(profile.ctx, profile.min_ctx, profile.kv, gpu=True, threads=profile.threads)
+    print(f"\nMemory on {supposed.gpus[0].name}, from the known figures of these files")
+    for line in table(make_plan(target, draft, supposed, wish)).splitlines():
+        print(f"  {line}")
