@@ -25,7 +25,7 @@ def test_the_real_engine_is_started_looked_at_used_and_stopped(home: Path) -> No
         assert started.returncode == 0 and "with n-gram drafts and a context of 8192 tokens" in started.stdout
         before = json.loads(run(home, "server", "status", "--json").stdout)["engines"][0]
         assert before["answers"] and before["rung"] == "ngram" and "11434" in before["engine"]
-        assert run(home, "-p", "Say hello.", "--offline").returncode == 0
+        assert run(home, "-p", "Say hello.", "--offline").returncode in (0, 5)  # it may ramble to its limit
         after = json.loads(run(home, "server", "status", "--json").stdout)["engines"][0]
         assert after["pid"] == before["pid"]
         assert after["totals"]["generated"] > before["totals"]["generated"]
