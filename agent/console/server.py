@@ -108,7 +108,8 @@ def _text(seen: Seen) -> str:
     rows = [
         ("profile", r.profile),
         ("model", Path(r.model).name),
-        ("engine", f"{r.engine or 'unknown version'}, pid {r.pid}, http://127.0.0.1:{r.port}, {state}"),
+        ("engine", f"{r.engine or 'unknown version'}, speaks {r.dialect or 'an unknown dialect'}"),
+        ("process", f"pid {r.pid}, http://127.0.0.1:{r.port}, {state}"),
         ("drafting", NAMES.get(r.rung, "not checked yet")),
         ("up", f"{(time.time() - r.launched) / 60:.0f} min"),
         ("first answer", f"{rate}, acceptance {f'{r.acceptance:.0%}' if r.acceptance is not None else 'n/a'}"),

@@ -62,9 +62,9 @@ class Home:
 @dataclass(frozen=True, slots=True)
 class Record:
     """pid, pid_start, keeper, keeper_start: the engine and its keeper, each with its start time (`lock.start_time`).
-    launched: unix seconds. rung, tok_s, acceptance: what the canary found; rung "" until it has. engine: its version;
-    ctx: tokens asked for; plan: the table of its memory.
-    keep_alive: minutes after the last window; -1: for ever."""
+    launched: unix seconds. keep_alive: minutes after the last window; -1: for ever. rung, tok_s, acceptance: what the
+    canary found; rung "" until it has. engine: its version; dialect: how it is spoken to; ctx: tokens asked for; plan:
+    the table of its memory."""
 
     pid: int
     pid_start: int
@@ -80,6 +80,7 @@ class Record:
     tok_s: float | None = None
     acceptance: float | None = None
     engine: str = ""
+    dialect: str = ""
     ctx: int = 0
     plan: str = ""
 

@@ -301,7 +301,7 @@ class Supervisor:
             await end_keeper(self._home, record.keeper)
             raise
         found = {"tok_s": verdict.tok_s, "acceptance": verdict.acceptance, "plan": table(plan)}
-        self._record = replace(record, rung=rung, engine=dialect.version, ctx=plan.ctx, **found)
+        self._record = replace(record, rung=rung, engine=dialect.version, dialect=dialect.name, ctx=plan.ctx, **found)
         write_record(self._home.record, self._record)
         return endpoint
 

@@ -133,7 +133,7 @@ def test_a_started_engine_stays_is_seen_serves_and_is_stopped(installed: Path) -
         assert (engine["profile"], engine["rung"], engine["ctx"], engine["answers"]) == ("own", "plain", 1024, True)
         assert "key" not in engine
         text = run(installed, "server", "status").stdout
-        assert "tiny-gemma4.gguf" in text and "100 tok/s" in text and "KV cache" in text
+        assert "tiny-gemma4.gguf" in text and "speaks llama.cpp" in text and "100 tok/s" in text and "KV cache" in text
         said = run(installed, "--profile", "own", "-p", "hi")
         assert said.returncode == 0 and "fibonacci" in said.stdout
         (again,) = json.loads(run(installed, "server", "status", "--json").stdout)["engines"]
