@@ -22,6 +22,7 @@ from agent.runtime.engines import Engine
 from agent.runtime.gguf import GgufFacts, check_draft, read_gguf
 from agent.runtime.hardware import Machine, read_machine
 from agent.runtime.launch import running
+from agent.runtime.legacy import OLD
 from agent.runtime.planbook import PlanBook
 from agent.runtime.planner import table
 from agent.runtime.provision import MachinePlanner, engine_here, with_cards
@@ -198,12 +199,15 @@ def _plan(
     if draft := files.get("draft"):
         try:
             drafters["dflash"] = read_gguf(draft)
-            check_draft(target, drafters["dflash"], dialect.drafters)
+            if drafters["dflash"].architecture == OLD not in dialect.drafters:
+                checks.append(Check("draft format", "ok", f"{OLD}; it is converted once, beside the old file"))
+            else:
+                check_draft(target, drafters["dflash"], dialect.drafters)
         except RuntimeFailure as failure:
             checks.append(Check("draft fits", "warning", str(failure), "It runs without this draft."))
     planner = MachinePlanner(profile, dialect, target, drafters, machine, PlanBook(paths.state / "plans.json"))
     try:
-        plan = planner.first("dflash" if drafters and not checks else "plain")
+        plan = planner.first("dflash" if drafters and all(c.status == "ok" for c in checks) else "plain")
     except RuntimeFailure as failure:
         return [*checks, Check("plan", "missing", str(failure))], ()
     short = plan.ctx < profile.ctx

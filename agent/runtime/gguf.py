@@ -24,8 +24,8 @@ KEYS, TENSORS, LAYERS = 4096, 1 << 16, 1024  # more of them than any model has
 NAME_LIMIT = 1 << 16  # bytes of a key or a tensor's name (gguf.md)
 KEEP = 1024  # strings of so many bytes and arrays of so many numbers are kept; longer ones are only walked over
 
-_STRING, _ARRAY, _BOOL = 8, 9, 7
-_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", _BOOL: "?", 10: "Q", 11: "q", 12: "d"}
+STRING, ARRAY, _BOOL = 8, 9, 7
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", _BOOL: "?", 10: "Q", 11: "q", 12: "d"}
 
 # ggml type -> (elements, bytes) of a block; ggml/include/ggml.h, ggml/src/ggml-common.h
 _BLOCKS = {
@@ -89,7 +89,7 @@ class GgufFacts:
     target_layers: tuple[int, ...] = ()
 
 
-class _Damaged(Exception):
+class Damaged(Exception):
     """Why the file cannot be read, as the end of "FILE cannot be used: it …"."""
 
 
@@ -98,14 +98,14 @@ def read_gguf(path: Path) -> GgufFacts:
     RuntimeFailure for what is no whole GGUF file of a language model."""
     try:
         if path.exists() and not path.is_file():
-            raise _Damaged("is not a file; name the model's .gguf file in the profile")
+            raise Damaged("is not a file; name the model's .gguf file in the profile")
         size = path.stat().st_size
         with path.open("rb") as file:
-            return _read(path.name, _Header(file, size), size)
+            return _read(path.name, Header(file, size), size)
     except OSError as error:
         why = error.strerror or str(error)
         raise RuntimeFailure(f"The model file {path} cannot be read ({why}): check its path and rights.") from error
-    except _Damaged as error:
+    except Damaged as error:
         raise RuntimeFailure(f"{path} cannot be used: it {error}.") from error
 
 
@@ -142,7 +142,7 @@ class _Digest(Protocol):
     def update(self, data: bytes, /) -> None: ...
 
 
-class _Header:
+class Header:
     """Reads forward and never past HEADER_LIMIT or the end of the file, whatever the lengths in the file say."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -154,7 +154,7 @@ class _Header:
         self._move(count)
         data = self._file.read(count)
         if len(data) < count:
-            raise _Damaged("became shorter while it was read; start again")
+            raise Damaged("became shorter while it was read; start again")
         return data
 
     def skip(self, count: int) -> None:
@@ -167,7 +167,7 @@ class _Header:
     def name(self) -> str:
         size = self.number("Q")
         if not 0 < size <= NAME_LIMIT:
-            raise _Damaged("is damaged (a name of impossible length); download it again")
+            raise Damaged("is damaged (a name of impossible length); download it again")
         return self.take(size).decode("utf-8", errors="replace")
 
     def text(self, digest: _Digest | None) -> str | None:
@@ -206,31 +206,31 @@ class _Header:
             raise self._short()
         self.at += count
 
-    def _short(self) -> _Damaged:
+    def _short(self) -> Damaged:
         if self._end == HEADER_LIMIT:
-            return _Damaged(f"is damaged (its header is longer than {HEADER_LIMIT >> 20} MiB); download it again")
-        return _Damaged("is cut off or damaged (it ends inside its header); download it again")
+            return Damaged(f"is damaged (its header is longer than {HEADER_LIMIT >> 20} MiB); download it again")
+        return Damaged("is cut off or damaged (it ends inside its header); download it again")
 
 
-def _read(file: str, header: _Header, size: int) -> GgufFacts:
+def _read(file: str, header: Header, size: int) -> GgufFacts:
     magic = header.take(min(4, size))
     if magic != b"GGUF":
         begins = f"begins with {magic!r}" if magic else "is empty"
-        raise _Damaged(f"is not a GGUF file ({begins}); download the model again")
+        raise Damaged(f"is not a GGUF file ({begins}); download the model again")
     version = header.number("I")
     if version not in (2, 3):
         swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in (2, 3)
         kind = "for big-endian machines" if swapped else f"of GGUF version {version}, and 2 and 3 are known"
-        raise _Damaged(f"is {kind}; take another file of this model")
+        raise Damaged(f"is {kind}; take another file of this model")
     tensors, keys = header.number("Q"), header.number("Q")
     if keys > KEYS or tensors > TENSORS:
-        raise _Damaged(f"is damaged (it claims {keys} keys and {tensors} tensors); download it again")
+        raise Damaged(f"is damaged (it claims {keys} keys and {tensors} tensors); download it again")
     values, digests = _keys(header, keys)
     sizes = _tensors(header, tensors, size, _Keys(values).number("general.alignment", 32))
     return _facts(file, size, _Keys(values), digests, sizes)
 
 
-def _keys(header: _Header, count: int) -> tuple[dict[str, _Value], dict[str, str]]:
+def _keys(header: Header, count: int) -> tuple[dict[str, _Value], dict[str, str]]:
     """The short values, and the hashes of the two that are too long to keep."""
     values: dict[str, _Value] = {}
     digests: dict[str, str] = {}
@@ -238,39 +238,39 @@ def _keys(header: _Header, count: int) -> tuple[dict[str, _Value], dict[str, str
         key, kind = header.name(), header.number("I")
         hashed = key in ("tokenizer.ggml.tokens", "tokenizer.chat_template")
         digest = hashlib.sha256() if hashed else None
-        if kind == _STRING:
+        if kind == STRING:
             value = header.text(digest)
             if value is not None:
                 values[key] = value
-        elif kind == _ARRAY:
+        elif kind == ARRAY:
             inner, length = header.number("I"), header.number("Q")
-            if inner == _STRING:
+            if inner == STRING:
                 header.strings(length, digest)
                 values[key + ".count"] = length
-            elif inner not in _NUMBERS:
-                raise _Damaged(f"is damaged ({key!r} is of an unknown type); download it again")
+            elif inner not in NUMBERS:
+                raise Damaged(f"is damaged ({key!r} is of an unknown type); download it again")
             elif length <= KEEP:
-                kinds = f"<{length}{_NUMBERS[inner]}"
+                kinds = f"<{length}{NUMBERS[inner]}"
                 values[key] = struct.unpack(kinds, header.take(struct.calcsize(kinds)))
             else:
-                header.skip(length * struct.calcsize("<" + _NUMBERS[inner]))
-        elif kind in _NUMBERS:
-            values[key] = header.number(_NUMBERS[kind])
+                header.skip(length * struct.calcsize("<" + NUMBERS[inner]))
+        elif kind in NUMBERS:
+            values[key] = header.number(NUMBERS[kind])
         else:
-            raise _Damaged(f"is damaged ({key!r} is of an unknown type); download it again")
+            raise Damaged(f"is damaged ({key!r} is of an unknown type); download it again")
         if digest:
             digests[key] = digest.hexdigest()
     return values, digests
 
 
-def _tensors(header: _Header, count: int, size: int, alignment: int) -> dict[str, int]:
+def _tensors(header: Header, count: int, size: int, alignment: int) -> dict[str, int]:
     """Bytes of all tensors ("") and of the two that the planner asks for. The file must hold them all."""
     sizes = {"": 0}
     end, unknown = 0, False
     for _ in range(count):
         name, dimensions = header.name(), header.number("I")
         if dimensions > 4:
-            raise _Damaged(f"is damaged (the tensor {name!r} has {dimensions} dimensions); download it again")
+            raise Damaged(f"is damaged (the tensor {name!r} has {dimensions} dimensions); download it again")
         shape = [header.number("Q") for _ in range(dimensions)]
         kind, offset = header.number("I"), header.number("Q")
         elements, block = _BLOCKS.get(kind, (1, 0))
@@ -281,10 +281,10 @@ def _tensors(header: _Header, count: int, size: int, alignment: int) -> dict[str
         if name in ("token_embd.weight", "output.weight"):
             sizes[name] = bytes_
     if not 0 < alignment <= 1 << 16:
-        raise _Damaged("is damaged (an impossible alignment); download it again")
+        raise Damaged("is damaged (an impossible alignment); download it again")
     start = -(-header.at // alignment) * alignment
     if count and start + end > size:
-        raise _Damaged(f"is cut off ({size} of {start + end} bytes are there); download the rest")
+        raise Damaged(f"is cut off ({size} of {start + end} bytes are there); download the rest")
     if unknown:  # quantised in a way newer than this table
         sizes[""] = max(0, size - start)
     return sizes
@@ -299,7 +299,7 @@ class _Keys:
     def number(self, key: str, default: int = 0) -> int:
         value = self._values.get(key, default)
         if not isinstance(value, int) or value < 0:
-            raise _Damaged(f"is damaged ({key!r} is not a number); download it again")
+            raise Damaged(f"is damaged ({key!r} is not a number); download it again")
         return int(value)
 
     def maybe(self, *names: str) -> int | None:
@@ -316,7 +316,7 @@ class _Keys:
         if not isinstance(value, tuple):
             return None
         if not all(isinstance(v, int) for v in value):
-            raise _Damaged(f"is damaged ({key!r} holds no whole numbers); download it again")
+            raise Damaged(f"is damaged ({key!r} holds no whole numbers); download it again")
         return cast("tuple[int, ...]", value)
 
     def layers(self, key: str, count: int, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -327,20 +327,20 @@ class _Keys:
         if array is None:
             return (self.number(key),) * count
         if len(array) < count or min(array, default=0) < 0:
-            raise _Damaged(f"is damaged ({key!r} does not cover {count} layers); download it again")
+            raise Damaged(f"is damaged ({key!r} does not cover {count} layers); download it again")
         return array[:count]
 
 
 def _facts(file: str, size: int, keys: _Keys, digests: Mapping[str, str], tensors: Mapping[str, int]) -> GgufFacts:
     architecture = keys.text("general.architecture")
     if not architecture:
-        raise _Damaged("does not say its architecture; download the model again")
+        raise Damaged("does not say its architecture; download the model again")
     if (parts := keys.number("split.count")) > 1:
-        raise _Damaged(f"is one of {parts} parts; join them with llama-gguf-split --merge")
+        raise Damaged(f"is one of {parts} parts; join them with llama-gguf-split --merge")
     a = architecture + "."
     layers, width = keys.number(a + "block_count"), keys.number(a + "embedding_length")
     if not 0 < layers <= LAYERS or not width:
-        raise _Damaged("does not describe a language model; name the model's own file in the profile")
+        raise Damaged("does not describe a language model; name the model's own file in the profile")
     heads = keys.layers(a + "attention.head_count", layers, (0,) * layers)
     head = width // heads[0] if heads[0] else 0
     key_length = keys.number(a + "attention.key_length", head)

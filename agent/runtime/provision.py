@@ -23,6 +23,7 @@ from typing import TypeAlias
 from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, Rung
 from agent.errors import AgentError, RuntimeFailure
+from agent.runtime import legacy
 from agent.runtime.command import Files, engine_environment, ladder
 from agent.runtime.dialect import Device, Dialect, probe_engine
 from agent.runtime.engines import Engine, find_engine, list_engines
@@ -102,6 +103,9 @@ def _provision(profile: Profile, files: Files, dialect: Dialect, machine: Machin
             continue
         try:
             drafters[rung] = read_gguf(file)
+            if rung == "dflash" and drafters[rung].architecture == legacy.OLD not in dialect.drafters:
+                files = replace(files, draft=legacy.converted(file, target))
+                drafters[rung] = read_gguf(files.draft or file)
             if rung == "dflash":
                 check_draft(target, drafters[rung], dialect.drafters)
         except RuntimeFailure as failure:

@@ -19,12 +19,13 @@ from agent.errors import RuntimeFailure
 from agent.events import ServerState
 from agent.runtime.command import Files
 from agent.runtime.dialect import Dialect
+from agent.runtime.gguf import read_gguf
 from agent.runtime.provision import provide
 from agent.runtime.record import Home
 from agent.runtime.supervisor import Provision, Supervisor
 from tests.planners import Wished
 from tests.real.conftest import Start, tiny_profile
-from tests.real.tiny import Tiny
+from tests.real.tiny import Tiny, make_tiny
 
 pytestmark = pytest.mark.real
 
@@ -221,3 +222,29 @@ async def test_a_context_beyond_the_models_own_is_cut_and_told(from_profile: Any
         await supervisor.stop()
     note = next(s.note for s in states if s.kind == "ready")
     assert endpoint.n_ctx and f"The context is {endpoint.n_ctx} tokens instead of 10000000" in note
+
+
+async def test_a_drafter_in_the_older_format_is_converted_once_and_drafts_as_the_newer_one(
+    from_profile: Any, talker: Tiny, tmp_path: Path
+) -> None:
+    old = make_tiny(tmp_path / "old", legacy=True)
+    new = old.draft.with_name("tiny-gemma4-dflash-converted.gguf")
+    stamps, shares = [0], list[float | None]()
+    for tiny in (old, old, talker):
+        states: list[ServerState] = []
+        model = f'[model]\nkind = "file"\npath = "{tiny.target}"\n'
+        supervisor = from_profile(f'draft = "{tiny.draft}"\nctx = 2048\n{model}', states)
+        try:
+            endpoint = await supervisor.ensure_ready()
+            assert endpoint.rung == "dflash", states[-1].note
+            shares.append(supervisor.record.acceptance)
+        finally:
+            await supervisor.stop()
+        stamps.append(new.stat().st_mtime_ns)
+    assert stamps[1] == stamps[2] and read_gguf(old.draft).architecture == "dflash-draft"
+    assert shares[0] and shares[0] == shares[1] == shares[2]  # of a fixed request at temperature 0
+    ours, native = (gguf.GGUFReader(p) for p in (new, talker.draft))
+    assert {n: f.contents() for n, f in ours.fields.items() if not n.startswith("GGUF.")}.items() >= {
+        n: f.contents() for n, f in native.fields.items() if n != "general.name" and not n.startswith("GGUF.")
+    }.items()
+    assert {t.name: t.data.tobytes() for t in ours.tensors} == {t.name: t.data.tobytes() for t in native.tensors}

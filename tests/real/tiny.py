@@ -94,10 +94,15 @@ class Words:
 
 
 def make_tiny(
-    folder: Path, *, tool: str = "", argument: tuple[str, str] = ("command", "ls"), deaf: bool = False
+    folder: Path,
+    *,
+    tool: str = "",
+    argument: tuple[str, str] = ("command", "ls"),
+    deaf: bool = False,
+    legacy: bool = False,
 ) -> Tiny:
     """`tool`: the model begins with a call of it, with that one argument, and ends with the text once it has a result.
-    `deaf`: the draft does not hear the target's hidden states."""
+    `deaf`: the draft does not hear the target's hidden states. `legacy`: it is in the older format of BeeLlama."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(1)
     words = _words(tool, argument)
@@ -108,7 +113,7 @@ def make_tiny(
     way = {token: basis[2 + n] for n, token in enumerate(nodes)}
     tiny = Tiny(folder / "tiny-gemma4.gguf", folder / "tiny-gemma4-dflash.gguf")
     _write_target(tiny.target, random, words, way, bias, other)
-    _write_draft(tiny.draft, random, words, way, bias, other, deaf)
+    _write_draft(tiny.draft, random, words, way, bias, other, deaf, legacy)
     return tiny
 
 
@@ -251,7 +256,9 @@ def _write_target(path: Path, random: Any, words: Words, way: dict[int, Any], bi
     f.close()
 
 
-def _write_draft(path: Path, random: Any, words: Words, way: dict[int, Any], bias: Any, other: Any, deaf: bool) -> None:
+def _write_draft(
+    path: Path, random: Any, words: Words, way: dict[int, Any], bias: Any, other: Any, deaf: bool, legacy: bool
+) -> None:
     def noise(rows: int, columns: int, scale: float = 1e-4) -> Any:
         return random.standard_normal((rows, columns)) * scale
 
@@ -263,15 +270,22 @@ def _write_draft(path: Path, random: Any, words: Words, way: dict[int, Any], bia
     active[:6] = 1
     query = np.concatenate([active, 0 * active])
     inputs = [1, LAYERS // 2, LAYERS - 1]  # of these target layers
-    f = _File(path, "dflash", words, None)
+    f = _File(path, "dflash-draft" if legacy else "dflash", words, None)
     f.keys(context_length=131072, embedding_length=DIM, block_count=DRAFT_LAYERS, feed_forward_length=inner)
     f.keys(attention__head_count=heads, attention__head_count_kv=heads, attention__key_length=width)
     f.keys(attention__value_length=width, attention__layer_norm_rms_epsilon=1e-6, attention__causal=False)
-    f.keys(rope__freq_base=1e4, rope__dimension_count=width, block_size=16, target_layers=inputs)
-    f.keys(embedding_scale=float(np.sqrt(DIM)))
+    f.keys(rope__freq_base=1e4, rope__dimension_count=width)
+    if legacy:  # layers by their outputs, and no scale
+        f.keys(dflash__block_size=16, dflash__mask_token_id=MASK, dflash__target_layer_ids=[n - 1 for n in inputs])
+        f.keys(dflash__n_target_features=DIM * len(inputs))
+    else:
+        f.keys(block_size=16, target_layers=inputs, embedding_scale=float(np.sqrt(DIM)))
     ear = np.concatenate([np.eye(DIM)] * len(inputs), axis=1) / len(inputs)
-    f.matrix("fc", ear * 0 if deaf else ear + noise(*ear.shape, 1e-3))
-    f.ones(DIM, 1.0, ["enc.output_norm", "output_norm"])
+    fc, hear, norm = (
+        ("dflash_fc", "dflash_hidden_norm", "post_attention_norm") if legacy else ("fc", "enc.output_norm", "ffn_norm")
+    )
+    f.matrix(fc, ear * 0 if deaf else ear + noise(*ear.shape, 1e-3))
+    f.ones(DIM, 1.0, [hear, "output_norm"])
     for n in range(DRAFT_LAYERS):
         back, block = (2 if n == 0 else 1), f"blk.{n}."
         key = np.concatenate([active * np.cos(back * angle), active * np.sin(back * angle)])
@@ -285,5 +299,5 @@ def _write_draft(path: Path, random: Any, words: Words, way: dict[int, Any], bia
         f.matrix(block + "ffn_gate", noise(inner, DIM, 1 / 16))
         f.matrix(block + "ffn_up", noise(inner, DIM, 1 / 16))
         f.matrix(block + "ffn_down", noise(DIM, inner, 0.002 / 16))
-        f.ones(DIM, 1.0, [block + "attn_norm", block + "ffn_norm"])
+        f.ones(DIM, 1.0, [block + "attn_norm", block + norm])
     f.close()
