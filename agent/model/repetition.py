@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-RUN = 400  # the same visible character so often in a row: no rule, no table is that wide
-BLANKS = 4000  # blank characters in a row
-WINDOW = 4000  # characters that must be made of one repeated piece
-LONGEST = 400  # characters of that piece; WINDOW holds it ten times
+RUN = 1000  # the same sign so often in a row: no rule, no table is that wide (letters and digits may be data)
+WINDOW = 16_000  # characters that must be made of one repeated piece, or of blanks
+LONGEST = 800  # characters of that piece; WINDOW holds it twenty times
+PIECE = 2000  # characters; what comes in larger pieces is no model that writes token by token
 LOOK_EVERY = 200  # characters between looks
 
 
@@ -17,6 +17,9 @@ class RepetitionGuard:
         self._unseen = 0
 
     def feed(self, text: str) -> str:
+        if len(text) > PIECE:
+            self._tail = ""
+            return ""
         self._tail = (self._tail + text)[-WINDOW:]
         self._unseen += len(text)
         if self._unseen < LOOK_EVERY:
@@ -26,11 +29,11 @@ class RepetitionGuard:
 
     def _look(self) -> str:
         tail = self._tail
-        if len(tail) >= RUN and not tail[-1].isspace() and tail[-RUN:] == tail[-1] * RUN:
+        if len(tail) >= RUN and not tail[-1].isspace() and not tail[-1].isalnum() and tail[-RUN:] == tail[-1] * RUN:
             return tail[-1]
         if len(tail) < WINDOW:
             return ""
-        if not tail[-BLANKS:].strip():
+        if not tail.strip():
             return "blank"
         for period in range(1, LONGEST + 1):
             if tail[-1] == tail[-1 - period] and tail[period:] == tail[:-period]:

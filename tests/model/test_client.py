@@ -209,7 +209,7 @@ async def test_cancelling_the_task_in_mid_reply_closes_the_connection() -> None:
 
 
 async def test_a_reply_that_repeats_itself_without_end_is_stopped_on_our_side() -> None:
-    with FakeLlama([[*opening(), *(chunk({"content": "//////////"}) for _ in range(60)), {"hold": True}]]) as server:
+    with FakeLlama([[*opening(), *(chunk({"content": "//////////"}) for _ in range(200)), {"hold": True}]]) as server:
         with pytest.raises(Looping) as caught:
             async for _ in client(server.url).stream(HELLO):
                 pass

@@ -15,7 +15,7 @@ def fed(text: str, piece: int = 7) -> str:
     return ""
 
 
-@pytest.mark.parametrize("text", ["/" * 1000, "words first " + "!" * 1000])
+@pytest.mark.parametrize("text", ["/" * 1500, "words first " + "!" * 1500])
 def test_a_row_of_one_character_is_noticed_soon(text: str) -> None:
     assert fed(text) in ("/", "!")
 
@@ -32,6 +32,8 @@ def test_endless_blanks_are_noticed() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "W" * 10_000,
+        "http://127.0.0.1/" + "u" * 10_000,
         "-" * (RUN - 1) + "\n" + "=" * (RUN - 1),
         "| --- | --- |\n" * 100,
         "[" + "0, " * 1000 + "]",
@@ -42,6 +44,10 @@ def test_endless_blanks_are_noticed() -> None:
 )
 def test_what_people_ask_for_is_not(text: str) -> None:
     assert fed(text) == ""
+
+
+def test_what_comes_in_one_piece_is_not() -> None:
+    assert fed("a" * 2_000_000, piece=2_000_000) == ""
 
 
 def test_prose_is_not() -> None:
