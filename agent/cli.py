@@ -145,7 +145,7 @@ def _run_command(arguments: argparse.Namespace) -> int:
         return run_command(arguments, dict(os.environ))
     except RuntimeFailure as failure:
         for line in failure.last_words:
-            print("".join(c if c.isprintable() else "\ufffd" for c in line), file=sys.stderr)
+            tell(line)
         raise
 
 

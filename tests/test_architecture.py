@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "commands": VOCABULARY | {"core", "config"},
     "tui": VOCABULARY | {"core", "commands", "config"},
     "headless": VOCABULARY | {"core", "commands", "config"},
-    "console": {"errors", "events", "config", "runtime"},
+    "console": {"errors", "events", "config", "runtime", "speech"},
     "wiring": VOCABULARY
     | {
         "console",

@@ -20,6 +20,7 @@ from agent.runtime.metrics import Totals, scrape
 from agent.runtime.probe import answers, open_client
 from agent.runtime.record import Home, Record
 from agent.runtime.supervisor import NAMES, Supervisor
+from agent.speech import harmless
 
 LINES = 100  # of the log
 FOLLOW = 0.25  # seconds between looks at a log that is followed
@@ -142,5 +143,5 @@ async def logs(paths: Paths, profile: str | None, *, follow: bool) -> int:
 
 def _print(lines: Sequence[str]) -> None:
     for line in lines:
-        print("".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line))
+        print(harmless(line))
     sys.stdout.flush()

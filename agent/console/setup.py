@@ -13,14 +13,13 @@ from agent.console.server import MakeSupervisor
 from agent.events import ServerState
 from agent.runtime.gguf import GgufFacts
 from agent.runtime.hardware import Gpu, Machine, read_machine
-from agent.runtime.planner import Wish, make_plan, table
+from agent.runtime.planner import GIB, Wish, make_plan, table
 from agent.runtime.process import run_lines
 from agent.runtime.provision import engine_here, setup_script
 from agent.runtime.record import Home
 from agent.runtime.supervisor import NAMES
 
 OK, CANNOT_START = 0, 3
-GIB = 1 << 30
 # A card of 24 GB with a desktop on it, for plans on a machine without one.
 ASSUMED = Gpu("a GPU of 24 GB (assumed: none was found)", "", 24 * GIB, int(23.5 * GIB), "8.9")
 _LAYERS = 60  # of Gemma 4 31B: every sixth sees all, the others 1,024 tokens

@@ -6,8 +6,6 @@ Only a hint: a lost or damaged book costs a few failed starts, so it never stops
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +13,7 @@ from typing import Any, cast
 from agent.runtime.hardware import Machine
 from agent.runtime.plan import Plan
 from agent.runtime.planner import GIB, Wish, room
+from agent.runtime.record import write_json
 
 MORE = GIB // 2  # when so many bytes more are free than then, better plans are tried again
 ENTRIES = 64  # the oldest are forgotten
@@ -44,16 +43,9 @@ class PlanBook:
         book.pop(key, None)
         kv = f"{plan.cache_type_k}/{plan.cache_type_v}"
         book[key] = {"rung": plan.rung, "room": plan.room, "ctx": plan.ctx, "kv": kv, "ubatch": plan.ubatch}
-        text = json.dumps(dict(list(book.items())[-ENTRIES:]), indent=1)
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            number, name = tempfile.mkstemp(prefix=".plans-", dir=self._file.parent)
-            try:
-                with os.fdopen(number, "w", encoding="utf-8") as part:
-                    part.write(text)
-                os.replace(name, self._file)
-            finally:
-                Path(name).unlink(missing_ok=True)
+            write_json(self._file, dict(list(book.items())[-ENTRIES:]))
 
     def _read(self) -> dict[str, Any]:
         try:

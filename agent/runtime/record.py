@@ -126,9 +126,12 @@ def read_ending(path: Path) -> Ending:
 def write_json(path: Path, data: Any) -> None:
     """Whole or not at all, readable by this user alone. Raises OSError."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-        json.dump(data, file)
-    part.replace(path)
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            json.dump(data, file)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_record(path: Path, record: Record) -> None:

@@ -460,11 +460,8 @@ def test_a_finished_engine_that_does_not_work_is_not_taken(machine: Machine, tmp
     refused(machine.run("--from", f"dir={tmp_path}/empty"), 2, "neither a source tree")
 
 
-def test_the_real_engine_is_copied_and_runs(machine: Machine) -> None:
-    if "DFLASH_TEST_ENGINE" not in os.environ:
-        pytest.skip("needs the real engine (scripts/test.sh)")
-    folder = Path(os.environ["DFLASH_TEST_ENGINE"]).parent
-    ready(machine.run("--from", f"dir={folder}", "--yes"))
+def test_the_real_engine_is_copied_and_runs(machine: Machine, binary: Path) -> None:
+    ready(machine.run("--from", f"dir={binary.parent}", "--yes"))
     assert (machine.engines / "adopted-b11434-cpu" / "llama-server").is_file()
 
 
