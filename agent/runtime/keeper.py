@@ -23,9 +23,10 @@ from agent.errors import RuntimeFailure
 from agent.runtime.lock import FileLock, start_time
 from agent.runtime.logbook import Logbook
 from agent.runtime.process import Child
-from agent.runtime.record import Home, Record, write_json, write_record
+from agent.runtime.record import Home, Record, read_record, write_json, write_record
 
 LOOK = 1.0  # seconds between looks whether anybody still uses the engine
+LETTING_GO = 5.0  # seconds: the kernel may hold a killed keeper's lock a moment longer than its engine lives
 ALREADY_KEPT = 75  # exit status: another keeper holds this folder
 
 
@@ -45,7 +46,11 @@ class Launch:
 async def keep(home: Home, launch: Launch) -> int:
     """Returns when the engine has ended. 0: it was stopped; 1: it ended by itself, or never started."""
     with FileLock(home.keeper_lock) as mine:
-        if not mine.take():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LETTING_GO):
+                while not mine.take() and not _kept(home):  # noqa: ASYNC110 - another process lets go, without a word
+                    await asyncio.sleep(LOOK / 20)
+        if not mine.held:
             return ALREADY_KEPT
         home.ended.unlink(missing_ok=True)
         log = Logbook(home.log)
@@ -74,6 +79,11 @@ async def keep(home: Home, launch: Launch) -> int:
         write_json(home.ended, {"status": await ended, "by_itself": by_itself})
         log.close()
         return 1 if by_itself else 0
+
+
+def _kept(home: Home) -> bool:
+    record = read_record(home.record)
+    return record is not None and record.kept
 
 
 async def _unused(home: Home, keep_alive: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -50,6 +51,14 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0)
+
+
+def open_files(pid: int) -> list[str]:
+    names: list[str] = []
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            names.append(os.readlink(file))
+    return names
 
 
 async def test_it_writes_down_who_runs_and_forgets_it_when_it_ends(home: Home, keep: Callable[..., int]) -> None:
@@ -107,7 +116,7 @@ async def test_the_engine_dies_with_its_keeper(home: Home, keep: Callable[..., i
     record = read_record(home.record)
     os.kill(pid, signal.SIGKILL)
     await until(lambda: record and not record.alive)
-    assert is_free(home.keeper_lock)
+    await until(lambda: is_free(home.keeper_lock))
     assert read_record(home.record) == record  # stale, and known for it
     assert record and not record.kept
 
@@ -120,6 +129,18 @@ async def test_one_folder_has_one_keeper(home: Home, keep: Callable[..., int]) -
     assert os.waitstatus_to_exitcode(status[1]) == ALREADY_KEPT
     record = read_record(home.record)
     assert record and record.keeper == first and record.alive
+
+
+async def test_a_keeper_waits_for_a_lock_that_its_dead_predecessor_still_holds(
+    home: Home, keep: Callable[..., int]
+) -> None:
+    dying = FileLock(home.keeper_lock)
+    assert dying.take()
+    pid = keep("exec sleep 100", keep_alive=-1)
+    await until(lambda: any("eventpoll" in name for name in open_files(pid)))  # it runs, and asks for the lock
+    dying.release()
+    await until(lambda: read_record(home.record))
+    assert start_time(pid) is not None
 
 
 def test_a_record_that_is_rubbish_is_none(tmp_path: Path) -> None:
