@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
-    from agent.wiring import run_command
+    from agent.wiring.run import run_command
 
     try:
         return run_command(arguments, dict(os.environ))
@@ -152,7 +152,8 @@ def _run_command(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, headless: bool) -> int:
     if sys.stdout is None:
         raise ConfigError("Standard output is closed; send it to a file, a pipe or a terminal.")
-    from agent.wiring import Options, list_sessions, run_headless, run_screen
+    from agent.wiring.options import Options
+    from agent.wiring.run import list_sessions, run_headless, run_screen
 
     if arguments.server and (arguments.profile or arguments.no_dflash):
         raise ConfigError("--server attaches to a running server; --profile and --no-dflash belong to our own.")

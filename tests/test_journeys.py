@@ -19,7 +19,8 @@ from agent.tools.process import ProcessBook
 from agent.tools.registry import build_tools, tool_schemas
 from agent.tui.app import DflashApp
 from agent.tui.composer import Composer
-from agent.wiring import Options, Parts
+from agent.wiring.options import Options
+from agent.wiring.parts import Parts
 from agent.workspace.paths import Workspace
 from tests.fakes.core import MemoryJournal, ScriptedModel, Step, call, finish, open_session
 from tests.fakes.llama import FakeLlama, calls, say

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
@@ -82,6 +83,8 @@ class Session:
         self._wake = asyncio.Event()
         self._journal_broken = False
         self._settle_open_calls()
+        if past and mode != next((e.value for e in reversed(past) if _is_mode(e)), mode):
+            self.publish(SettingsChanged("mode", mode))  # a resumed session goes on as it was asked to this time
         self._runner = asyncio.get_running_loop().create_task(self._run(), name="session")
 
     # ---- what front ends call
@@ -231,6 +234,10 @@ class Session:
 
     def _publish_queue(self) -> None:
         self.publish(QueueChanged((*self._steering, *self._queue), len(self._steering)))
+
+
+def _is_mode(event: DurableEvent) -> TypeGuard[SettingsChanged]:
+    return isinstance(event, SettingsChanged) and event.key == "mode"
 
 
 def _result_of(task: asyncio.Task[TurnResult]) -> TurnResult:

@@ -19,6 +19,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 
+from agent.commands.base import Registry
 from agent.core.permissions import Mode
 from agent.core.session import Session
 from agent.tui.chat import Chat, welcome_strips
@@ -49,6 +50,7 @@ class DflashApp(App[int], inherit_bindings=False):
         remember: Callable[[str], None] = ignore,
         read_branch: Callable[[], str] | None = None,
         first_prompt: str = "",
+        commands: Registry | None = None,
         start_notes: Sequence[str] = (),
         crash_log: Path | None = None,
     ) -> None:
@@ -63,6 +65,7 @@ class DflashApp(App[int], inherit_bindings=False):
             composer=Composer(history, remember),
             read_branch=read_branch,
             first_prompt=first_prompt,
+            commands=commands or Registry(),
             notes=start_notes,
             fail=self.crash,
             leave=self.leave,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from rich.segment import Segment
 from textual import on
@@ -18,13 +18,16 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agent.core.permissions import MODES, Mode
+from agent.commands.base import Answer, Ask, Command, Level, Registry, Said
+from agent.commands.general import help_command
+from agent.core.permissions import MODES
 from agent.core.session import Session
 from agent.errors import AgentError
-from agent.events import Event, GivenBack
+from agent.events import Event, GivenBack, SettingsChanged
 from agent.tui import theme
 from agent.tui.approval import Approval
 from agent.tui.cells.paper import BLANK, clean, console, one_line
+from agent.tui.completion import Offer
 from agent.tui.composer import Composer
 from agent.tui.gauge import Gauge
 from agent.tui.picture import Picture
@@ -34,11 +37,10 @@ from agent.tui.transcript import Transcript
 
 NARROW, LOW = 20, 10  # columns below which a note stands in for the screen; rows below which the frame goes
 TWICE = 2.0  # seconds between the two Ctrl+C that quit
-HELP = """Enter send · Shift+Enter or Ctrl+J newline · Esc stop the turn · Ctrl+C clear, twice quits
+KEYS = """Enter send · Shift+Enter or Ctrl+J newline · Esc stop the turn · Ctrl+C clear, twice quits
 Up/Down what you said before · Shift+Tab permission mode · Ctrl+O unfold all · PageUp/PageDown scroll
-While it works: Enter steers after the current tool, Alt+Enter queues.
-Commands: /help · /mode ask|accept-edits|plan|auto · /quit (=/exit)"""
-COMMANDS = "/help, /mode, /quit, /exit"
+While it works: Enter steers after the current tool, Alt+Enter queues. Tab completes.
+"""
 
 
 class Status(Widget):
@@ -80,6 +82,7 @@ class Chat(Screen[None]):
         composer: Composer,
         read_branch: Callable[[], str] | None,
         first_prompt: str,
+        commands: Registry,
         notes: Sequence[str],
         fail: Callable[[Exception], None],
         leave: Callable[[int], None],
@@ -93,6 +96,9 @@ class Chat(Screen[None]):
         self.transcript = Transcript(self.picture, welcome)
         self.approval, self.composer = Approval(), composer
         self.status = Status(self.gauge, label)
+        self.commands = commands
+        self.commands.add(*self._own_commands())
+        composer.complete = self._complete
         self.session: Session | None = None
         self._unsent: list[str] = [first_prompt] if first_prompt.strip() else []
         self._ticking: Timer | None = None
@@ -105,6 +111,7 @@ class Chat(Screen[None]):
     def compose(self) -> ComposeResult:
         yield self.transcript
         yield self.approval
+        yield self.composer.menu
         yield self.composer
         yield self.status
         yield Static("Make this window wider, please.", id="narrow", markup=False)
@@ -164,6 +171,8 @@ class Chat(Screen[None]):
         self.gauge.apply(event, time.monotonic())
         if isinstance(event, GivenBack):
             self._give_back(event.text)
+        if isinstance(event, SettingsChanged) and event.key == "mode":
+            self._mode_changed()
         if was != "idle" and self.gauge.activity == "idle" and self._read_branch is not None:
             self.spawn(asyncio.get_running_loop().create_task(self._branch()))
 
@@ -188,43 +197,70 @@ class Chat(Screen[None]):
     def _sent(self, message: Composer.Sent) -> None:
         self._hint("")
         self.transcript.follow()
-        word = message.text.strip()
-        if word.startswith("/") and "\n" not in word and "/" not in word[1:].split(" ")[0]:
-            self._command(word)
-        elif self.session is None:
-            self._unsent.append(message.text)
-            self.picture.queue = tuple((text, "queued") for text in self._unsent)
-            self._show()
-        elif self.session.running and not message.queued:
-            self.session.steer(message.text)
+        if written := self.commands.read(message.text):
+            self._command(*written)
         else:
-            self.session.submit(message.text)
+            self._say(message.text, queued=message.queued)
 
-    def _command(self, line: str) -> None:
-        name, _, rest = line.partition(" ")
-        match name:
-            case "/quit" | "/exit":
-                self._leave(0)
-            case "/help":
-                self.picture.note(HELP)
-            case "/mode" if rest.strip() in MODES:
-                self._set_mode(cast(Mode, rest.strip()))
-            case _:
-                self.picture.note(f"{name} is not a command here. There are {COMMANDS}.", "warning")
+    def _say(self, text: str, *, queued: bool) -> None:
+        if self.session is None:
+            self._unsent.append(text)
+            self.picture.queue = tuple((waiting, "queued") for waiting in self._unsent)
+            self._show()
+        elif self.session.running and not queued:
+            self.session.steer(text)
+        else:
+            self.session.submit(text)
+
+    def _command(self, command: Command | None, name: str, argument: str) -> None:
+        if command is None:
+            self._note(f"There is no command /{name}; /help lists them.", "warning")
+        else:
+            self.spawn(asyncio.get_running_loop().create_task(self._run(command, argument)))
+
+    async def _run(self, command: Command, argument: str) -> None:
+        try:
+            answer = await command.run(argument)
+        except AgentError as error:
+            self._note(str(error), "warning")
+            return
+        match answer:
+            case Said(text=text, level=level):
+                self._note(text, level)
+            case Ask(text=text):
+                self._say(text, queued=True)
+            case None:
+                pass
+
+    def _note(self, text: str, level: Level = "info") -> None:
+        self.picture.note(text, level)
         self._show()
 
-    def _set_mode(self, mode: Mode) -> None:
-        if self.session is not None:
-            self.session.set_mode(mode)
-        self.gauge.mode = mode
-        self.status.refresh()
+    def _own_commands(self) -> tuple[Command, ...]:
+        async def leave(_argument: str) -> Answer:
+            self._leave(0)
+            return None
+
+        return (help_command(self.commands, KEYS), Command("quit", "end the program", leave, aliases=("exit",)))
+
+    def _complete(self, text: str, cursor: int) -> Sequence[Offer]:
+        if not text.startswith("/") or "\n" in text or cursor < len(text):
+            return ()
+        found = self.commands.completions(text)
+        return [Offer(0, len(text), line, about, self._is_final(line)) for line, about in found if line != text]
+
+    def _is_final(self, line: str) -> bool:
+        command = self.commands.find(line[1:])
+        return " " in line or command is None or not command.usage
+
+    def _mode_changed(self) -> None:
         if not shows_mode(self.gauge, self.status.label, time.monotonic(), self.status.size.width):
-            self._hint(f"Permission mode: {mode}", TWICE)
+            self._hint(f"Permission mode: {self.gauge.mode}", TWICE)
 
     @on(Composer.NextMode)
     def _next_mode(self) -> None:
         if self.session is not None:
-            self._set_mode(MODES[(MODES.index(self.session.mode) + 1) % len(MODES)])
+            self.session.set_mode(MODES[(MODES.index(self.session.mode) + 1) % len(MODES)])
 
     @on(Composer.Stop)
     @on(Approval.Stop)

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from textual import events
+from textual import events, on
 from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
 
 from agent.tui.cells.paper import clean
+from agent.tui.completion import Completion, Offer
 
 PASTE_LINES, PASTE_CHARACTERS = 5, 1000  # above either a paste becomes a token
 # Left to the library, these run when the key has bubbled up to the app: behind letters that were typed after them.
@@ -30,6 +31,10 @@ _TOKEN = re.compile(r"\[Pasted [\d,]+ (?:lines|characters) #(\d+)\]")
 
 def ignore(_text: str) -> None:
     pass
+
+
+def no_offers(_text: str, _cursor: int) -> Sequence[Offer]:
+    return ()
 
 
 class Composer(TextArea):
@@ -56,6 +61,8 @@ class Composer(TextArea):
             max_checkpoints=50,
         )
         self.cursor_blink = False  # an idle screen writes nothing: blinking costs 3 % of a core all day
+        self.menu = Completion()
+        self.complete: Callable[[str, int], Sequence[Offer]] = no_offers  # text, characters before the cursor
         self._past = list(history)
         self._remember = remember
         self._at: int | None = None
@@ -72,6 +79,22 @@ class Composer(TextArea):
         """Replace what is written."""
         self.clear()
         self.insert(self._shortened(text))
+
+    def _offer(self) -> None:
+        """What is recalled is walked through with the same keys as a menu: none is shown over it."""
+        row, column = self.cursor_location
+        cursor = sum(len(line) + 1 for line in self.text.split("\n")[:row]) + column
+        self.menu.offer(self.complete(self.text, cursor) if self._at is None else ())
+
+    @on(TextArea.Changed)
+    def _changed(self) -> None:
+        self._offer()
+
+    def _accept(self, offer: Offer) -> None:
+        end = "" if offer.final or self.text[offer.end : offer.end + 1] == " " else " "
+        result = self.replace(offer.text + end, self._place(offer.start), self._place(offer.end))
+        self.move_cursor(result.end_location)
+        self._offer()
 
     def take(self) -> str:
         text = self.whole()
@@ -97,6 +120,10 @@ class Composer(TextArea):
         if text and (result := self._replace_via_keyboard(self._shortened(text), *self.selection)):
             self.move_cursor(result.end_location)
 
+    def _place(self, index: int) -> tuple[int, int]:
+        before = self.text[:index]
+        return before.count("\n"), index - before.rfind("\n") - 1
+
     # ---- keys
     async def _on_key(self, event: events.Key) -> None:
         self.last_key = time.monotonic()
@@ -112,6 +139,8 @@ class Composer(TextArea):
         await super()._on_key(event)
 
     def _own_key(self, key: str) -> bool:
+        if (offer := self.menu.chosen) and self._menu_key(key, offer):
+            return True
         match key:
             case "enter" | "alt+enter":
                 self._send(queued=key == "alt+enter")
@@ -127,6 +156,22 @@ class Composer(TextArea):
                 return self._recall(-1)
             case "down" if self.cursor_at_last_line:
                 return self._recall(+1)
+            case _:
+                return False
+        return True
+
+    def _menu_key(self, key: str, offer: Offer) -> bool:
+        match key:
+            case "up" | "down":
+                self.menu.move(-1 if key == "up" else 1)
+            case "tab":
+                self._accept(offer)
+            case "enter" if self.text[offer.start : offer.end] != offer.text:
+                self._accept(offer)
+                if offer.final:
+                    self._send(queued=False)
+            case "escape":
+                self.menu.offer(())
             case _:
                 return False
         return True

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
+from agent.commands.base import Ask, Command, Registry, Said
 from agent.errors import ContextOverflow
 from agent.protocols import TextChunk
 from agent.tui.app import DflashApp
@@ -188,7 +189,7 @@ async def test_an_unknown_command_names_the_known_ones():
     async with screen() as (chat, pilot, model):
         await write(pilot, "/nope")
         await pilot.press("enter")
-        await until(pilot, lambda: any(isinstance(e, Note) and "/quit" in e.text for e in chat.picture.entries))
+        await until(pilot, lambda: any(isinstance(e, Note) and "/nope" in e.text for e in chat.picture.entries))
         assert model.requests == []
 
 
@@ -274,3 +275,59 @@ async def test_a_bug_ends_the_screen_with_one_sentence_and_a_traceback_in_the_lo
     assert said.startswith("dflash-agent stopped: KeyError: 'what was not there'") and log.name in said
     assert "Traceback" not in said
     assert "Traceback" in log.read_text()
+
+
+def notes(chat) -> str:
+    return "\n".join(e.text for e in chat.picture.entries if isinstance(e, Note))
+
+
+async def test_help_lists_every_command():
+    async with screen() as (chat, pilot, _):
+        await write(pilot, "/help")
+        await pilot.press("enter")
+        await until(pilot, lambda: "Esc stop the turn" in notes(chat) and "/quit (=/exit)" in notes(chat))
+
+
+async def test_a_command_is_completed_and_run_with_enter_and_escape_closes_the_menu():
+    async with screen() as (chat, pilot, model):
+        await write(pilot, "/")
+        await until(pilot, lambda: chat.composer.menu.display and chat.composer.menu.size.height == 2)
+        await write(pilot, "he")
+        await until(pilot, lambda: chat.composer.menu.size.height == 1)
+        assert "/help" in chat.composer.menu.render_line(0).text
+        await pilot.press("escape")
+        assert not chat.composer.menu.display
+        assert chat.composer.text == "/he"
+        await write(pilot, "l")
+        await pilot.press("enter")
+        await until(pilot, lambda: "Esc stop the turn" in notes(chat))
+        assert chat.composer.text == ""
+        assert model.requests == []
+
+
+async def test_tab_completes_a_command_and_its_argument():
+    async def run(argument):
+        return Said(f"color is {argument}")
+
+    words = ("red", "green")
+    color = Command("color", "what", run, usage="NAME", complete=lambda w: [n for n in words if n.startswith(w)])
+    async with screen(commands=Registry([color])) as (chat, pilot, _):
+        await write(pilot, "/co")
+        await pilot.press("tab")
+        assert chat.composer.text == "/color "
+        await until(pilot, lambda: chat.composer.menu.size.height == 2)
+        await pilot.press("down", "tab")
+        assert chat.composer.text == "/color green"
+        await pilot.press("enter")
+        await until(pilot, lambda: "color is green" in notes(chat))
+
+
+async def test_a_command_may_speak_to_the_model_in_the_users_place():
+    async def run(argument):
+        return Ask(f"Make {argument}.")
+
+    async with screen(say("made"), commands=Registry([Command("make", "make it", run)])) as (chat, pilot, model):
+        await write(pilot, "/make two")
+        await pilot.press("enter")
+        await until(pilot, lambda: "made" in rows(chat))
+        assert user_texts(model) == ["Make two."]

@@ -1,0 +1,25 @@
+"""What the command line said, as the rest of the wiring reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.core.permissions import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said. `profile` None: the default. `server`: URL to attach to."""
+
+    folder: Path
+    extra: tuple[Path, ...] = ()
+    profile: str | None = None
+    speculation: bool = True
+    ctx: int | None = None
+    server: str | None = None
+    mode: Mode = "ask"
+    max_turns: int | None = None
+    resume: str | None = None
+    resume_last: bool = False
+    offline: bool = False

@@ -1,0 +1,144 @@
+"""The ways to run: the screen, one prompt without it, a console command."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.config.paths import Paths
+from agent.errors import AgentError
+from agent.speech import tell
+from agent.wiring.options import Options
+from agent.wiring.parts import Parts
+
+if TYPE_CHECKING:
+    from agent.config.profile import ModelSource, Profile
+    from agent.events import ServerState
+    from agent.headless import OutputFormat
+    from agent.runtime.record import Home
+    from agent.runtime.supervisor import Supervisor
+
+
+def _to_stdout(text: str) -> None:
+    """Raises AgentError when it cannot be written, BrokenPipeError when the reader has gone."""
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes once more at its end
+        raise AgentError(f"Cannot write to standard output: {error.strerror}.") from error
+
+
+def _when_unread(stop: Callable[[], None]) -> None:
+    """Calls `stop` once nobody can read our standard output any more, if it is a pipe. The writing end of a pipe is
+    never ready to be read; the kernel reports it so only when its reader has gone."""
+    loop = asyncio.get_running_loop()
+
+    def gone() -> None:
+        loop.remove_reader(1)
+        stop()
+
+    if stat.S_ISFIFO(os.fstat(1).st_mode):
+        loop.add_reader(1, gone)
+
+
+def list_sessions(env: Mapping[str, str]) -> int:
+    """All sessions of this machine, newest first, a line each."""
+    from agent.store.archive import FileArchive
+
+    for info in FileArchive(Paths.from_env(env).sessions).list():
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.when))
+        title = "".join(c if c.isprintable() else " " for c in info.title)
+        _to_stdout(f"{info.id}  {when}  {info.folder}  {title}\n")
+    return 0
+
+
+def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: OutputFormat) -> int:
+    from agent.headless import run
+
+    parts = Parts(options, env, can_ask=False)
+    unread: list[bool] = []
+
+    async def work() -> int:
+        session = parts.open_session()
+        answer = asyncio.create_task(run(session, prompt, output, _to_stdout, tell))
+
+        def stop() -> None:
+            unread.append(True)
+            answer.cancel()
+
+        try:
+            _when_unread(stop)
+            return await answer
+        except asyncio.CancelledError:
+            if unread:
+                raise BrokenPipeError from None
+            raise
+        finally:
+            await parts.close()
+
+    return asyncio.run(work())
+
+
+def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> int:
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # without it, a missing git makes the import itself fail
+    from agent.store.prompts import PromptHistory
+    from agent.tui.app import DflashApp
+    from agent.workspace.repo import branch_label
+
+    parts = Parts(options, env, can_ask=True)
+    history = PromptHistory(parts.paths.state / "history.jsonl")
+    app = DflashApp(
+        parts.open_session,
+        profile_label=parts.profile.title if parts.profile else "attached",
+        folder=options.folder,
+        read_branch=lambda: branch_label(options.folder),
+        mode=options.mode,
+        history=history.load(),
+        remember=history.add,
+        first_prompt=first_prompt,
+        commands=parts.commands(),
+        start_notes=(parts.profile.note,) if parts.profile and parts.profile.note else (),
+        crash_log=parts.paths.logs / "dflash-agent.log",
+    )
+
+    async def work() -> int:
+        try:
+            code = await app.run_async()
+        finally:
+            await parts.close()
+        return code if isinstance(code, int) else app.return_code or 0
+
+    return asyncio.run(work())
+
+
+def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
+    """`server`, `doctor` and `setup`. Raises AgentError."""
+    from agent.console.commands import run
+    from agent.wiring.engine import chosen_profile, load_download, supervisor
+
+    paths = Paths.from_env(env)
+
+    def profile() -> Profile:
+        flags = arguments
+        return chosen_profile(
+            Options(Path(), profile=flags.profile, speculation=not flags.no_dflash, ctx=flags.ctx), paths
+        )
+
+    def make(profile: Profile, home: Home, publish: Callable[[ServerState], None]) -> Supervisor:
+        return supervisor(profile, home, paths, env, arguments.offline, publish)
+
+    def in_cache(source: ModelSource) -> Path | None:
+        download = load_download()
+        return download.cached(download.Hub.usual(), source)
+
+    return run(arguments, paths, env, profile, make, in_cache)
