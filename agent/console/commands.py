@@ -6,14 +6,10 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from agent.config.paths import Paths
-from agent.config.profile import ModelSource, Profile
+from agent.config.profile import Profile
 from agent.console import doctor, server, setup
-from agent.runtime.provision import smoke_model
-
-InCache = Callable[[ModelSource], Path | None]
 
 
 def run(
@@ -22,15 +18,9 @@ def run(
     env: Mapping[str, str],
     profile: Callable[[], Profile],
     make: server.MakeSupervisor,
-    in_cache: InCache,
+    locate: doctor.Locate,
 ) -> int:
-    """The exit status. `profile`: as the flags ask for; `in_cache`: where a file of the hub lies. Raises AgentError."""
-
-    def locate(source: ModelSource) -> Path | None:
-        if source.kind == "hub":
-            return in_cache(source)
-        path = source.path if source.kind == "file" else smoke_model(paths)
-        return path if path is not None and path.is_file() else None
+    """The exit status. `profile`: as the flags ask for; `locate`: where a model file lies. Raises AgentError."""
 
     def report(phase: str) -> None:
         print(phase, file=sys.stderr, flush=True)

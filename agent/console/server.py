@@ -15,6 +15,7 @@ from agent.config.paths import Paths
 from agent.config.profile import Profile
 from agent.events import ServerState
 from agent.runtime.launch import end_keeper, running
+from agent.runtime.lock import holders
 from agent.runtime.logbook import last_lines
 from agent.runtime.metrics import Totals, scrape
 from agent.runtime.probe import answers, open_client
@@ -41,6 +42,7 @@ class Seen:
     def json(self) -> dict[str, Any]:
         data = {k: v for k, v in asdict(self.record).items() if k not in ("key", "keeper_start", "pid_start", "plan")}
         data |= {"url": f"http://127.0.0.1:{self.record.port}", "answers": self.answers, "log": str(self.home.log)}
+        data |= {"windows": holders(self.home.lease)}
         data |= {"uptime_s": round(time.time() - self.record.launched), "plan": self.record.plan.splitlines()}
         totals = asdict(self.totals)
         return data | {"totals": {k: totals[k] for k in ("drafted", "accepted", "generated", "read")}}
@@ -95,6 +97,12 @@ async def status(paths: Paths, *, as_json: bool) -> int:
     return OK if seen else NO_ENGINE
 
 
+async def describe(home: Home) -> str:
+    """The engine of this folder, if one runs."""
+    record = running(home)
+    return _text(await _look(home, record)) if record else "No engine runs; the next message starts it."
+
+
 async def _look(home: Home, record: Record) -> Seen:
     async with open_client(f"http://127.0.0.1:{record.port}", record.key, local=True) as client:
         turns = await answers(client, PATIENCE)
@@ -112,6 +120,7 @@ def _text(seen: Seen) -> str:
         ("engine", f"{r.engine or 'unknown version'}, speaks {r.dialect or 'an unknown dialect'}"),
         ("process", f"pid {r.pid}, http://127.0.0.1:{r.port}, {state}"),
         ("drafting", NAMES.get(r.rung, "not checked yet")),
+        ("windows", "n/a" if (windows := holders(seen.home.lease)) is None else str(windows)),
         ("up", f"{(time.time() - r.launched) / 60:.0f} min"),
         ("first answer", f"{rate}, acceptance {f'{r.acceptance:.0%}' if r.acceptance is not None else 'n/a'}"),
         ("since then", f"{t.generated or 0:.0f} tokens written, {t.read or 0:.0f} read, acceptance {share}"),

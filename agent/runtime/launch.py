@@ -32,6 +32,8 @@ GIVE_UP_AFTER = 900.0  # seconds of the same: nothing has ever gone on after tha
 PORT_TRIES = 3  # another program may take the free port between our look and the engine's bind
 LAST_WORDS = 12  # lines shown to the user
 WRITTEN_WITHIN = 3.0  # seconds between the end of an engine and its keeper's word about it
+ABORTING = 0.5  # seconds from the last word of an engine that breaks off to the closing of its port
+DYING = 3.0  # seconds from there to its end: memory has to be given back
 ENDING = 25.0  # seconds: GRACE and KILL_WAIT of the keeper's own stop, and its last look
 
 
@@ -176,6 +178,19 @@ def _memory(pid: int) -> tuple[int, int]:
         resident = pages * os.sysconf("SC_PAGE_SIZE")
         read = int(Path(f"/proc/{pid}/io").read_text().split("rchar:")[1].split()[0])
     return resident, read
+
+
+async def dying(port: int, record: Record) -> bool:
+    """Whether an engine has ended, or is about to: nobody listens any more. One that aborts still does for a moment."""
+    until = time.monotonic() + ABORTING
+    while record.alive and time.monotonic() < until:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+        except OSError:
+            until = max(until, time.monotonic() + DYING)
+        await asyncio.sleep(0.02)
+    return not record.alive
 
 
 def running(home: Home) -> Record | None:

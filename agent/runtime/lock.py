@@ -65,6 +65,16 @@ def is_free(path: Path) -> bool:
         lock.release()
 
 
+def holders(path: Path) -> int | None:
+    """How many hold a lock on it now; None where the kernel does not tell (proc_locks(5))."""
+    try:
+        number = f":{path.stat().st_ino} "
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return sum("FLOCK" in line and "->" not in line and number in line for line in lines)
+
+
 def start_time(pid: int) -> int | None:
     """When a process was started, in clock ticks since boot (proc_pid_stat(5), field 22); None when it is gone or only
     waits to be reaped."""

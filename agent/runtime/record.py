@@ -63,8 +63,9 @@ class Home:
 class Record:
     """pid, pid_start, keeper, keeper_start: the engine and its keeper, each with its start time (`lock.start_time`).
     launched: unix seconds. keep_alive: minutes after the last window; -1: for ever. rung, tok_s, acceptance: what the
-    canary found; rung "" until it has. engine: its version; dialect: how it is spoken to; ctx: tokens asked for; plan:
-    the table of its memory."""
+    canary found; rung "" until it has. engine: its version; dialect: how it is spoken to; ctx: tokens asked for.
+    memory_limit: bytes of host memory above which it has outgrown its plan, 0: unknown. plan: the table of its
+    memory."""
 
     pid: int
     pid_start: int
@@ -82,6 +83,7 @@ class Record:
     engine: str = ""
     dialect: str = ""
     ctx: int = 0
+    memory_limit: int = 0
     plan: str = ""
 
     @property

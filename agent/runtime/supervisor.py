@@ -24,7 +24,8 @@ from agent.runtime.canary import Verdict, sing
 from agent.runtime.command import Files, build_command, engine_environment
 from agent.runtime.dialect import Dialect
 from agent.runtime.faults import Fault, FaultKind
-from agent.runtime.launch import LAST_WORDS, LaunchFailed, end_keeper, ending_of, failed, launch, running
+from agent.runtime.growth import SLACK, lean, limit, outgrown
+from agent.runtime.launch import LAST_WORDS, LaunchFailed, dying, end_keeper, ending_of, failed, launch, running
 from agent.runtime.lock import FileLock
 from agent.runtime.logbook import last_lines
 from agent.runtime.plan import Plan, Planner
@@ -34,8 +35,6 @@ from agent.runtime.record import Home, Record, write_record
 
 CRASHES, CRASH_WINDOW = 2, 600.0  # more crashes than this within so many seconds: it would crash for ever
 PATIENCE = 15.0  # seconds; the main loop answers between two batches of a prompt, which take up to a few seconds
-ABORTING = 0.5  # seconds from the last word of an engine that breaks off to the closing of its port
-DYING = 3.0  # seconds from there to its end: memory has to be given back
 DRAFTERS = ("dflash", "mtp")  # what drafts in every reply, not only where text repeats itself
 NAMES = {"dflash": "DFlash", "mtp": "MTP", "ngram": "n-gram drafts", "plain": "no drafts"}
 
@@ -55,7 +54,7 @@ class Provision:
 class Supervisor:
     """`provide` finds (or builds, or fetches) what the profile needs and reports its phases. `keep_alive`: minutes that
     the engine stays after its last window; negative: until it is stopped. `patience`: seconds after which an engine
-    whose main loop does not answer counts as wedged."""
+    whose main loop does not answer counts as wedged. `slack`: bytes of host memory that it may take beyond its plan."""
 
     def __init__(
         self,
@@ -66,6 +65,7 @@ class Supervisor:
         publish: Callable[[ServerState], None],
         keep_alive: float = 0.0,
         patience: float = PATIENCE,
+        slack: int = SLACK,
     ) -> None:
         self._profile = profile
         self._provide = provide
@@ -74,6 +74,7 @@ class Supervisor:
         self._publish = publish
         self._keep_alive = keep_alive
         self._patience = patience
+        self._slack = slack
         self._state = ServerState("stopped")
         self._record: Record | None = None
         self._lease = FileLock(home.lease, shared=True)
@@ -82,6 +83,7 @@ class Supervisor:
         self._suspicion = ""
         self._crashes: deque[float] = deque()
         self._distrusted: dict[Rung, str] = {}  # ways of drafting that have failed in this window, and why
+        self._lean = False  # an engine has outgrown its plan: the next one keeps the least that grows
         self._smaller = 0  # steps below the first plan: so often has memory run out in use
         self._pidfd: int | None = None
         self._mourning: asyncio.Task[None] | None = None
@@ -107,8 +109,9 @@ class Supervisor:
         """All callers share one start; a caller that is cancelled leaves it running. Raises RuntimeFailure."""
         while self._stopping is not None and not self._stopping.done():
             await asyncio.wait([self._stopping])
-        endpoint = self._state.endpoint
-        if endpoint is not None and self._record is not None and self._record.alive and not self._suspicion:
+        endpoint, record = self._state.endpoint, self._record
+        fine = record is not None and record.alive and not self._suspicion and not outgrown(record)
+        if endpoint is not None and fine:
             return endpoint
         if self._starting is None or self._starting.done():
             self._starting = asyncio.get_running_loop().create_task(self._start(), name="engine-start")
@@ -180,7 +183,7 @@ class Supervisor:
         self._unwatch()
         mine, self._record = self._record, None
         await self._take_lease()
-        if (record := running(self._home)) is not None and not (mine and await _dying(record.port, mine)):
+        if (record := running(self._home)) is not None and not (mine and await dying(record.port, mine)):
             endpoint = await self._adopt(record, suspicion)
             if endpoint is not None:
                 return endpoint, ""
@@ -207,6 +210,9 @@ class Supervisor:
                 if not await answers(client, self._patience) or not await is_ours(client, record.model):
                     return None
                 if not record.rung:  # whoever started it has gone before it was checked
+                    return None
+                if outgrown(record):
+                    self._lean = True
                     return None
                 if suspicion and (fault := (await sing(client, drafts=record.rung in DRAFTERS)).fault):
                     if record.rung in NAMES:
@@ -255,6 +261,8 @@ class Supervisor:
     def _note(self, wanted: Rung, rung: Rung, endpoint: Endpoint) -> str:
         """What differs from what the profile asks for."""
         notes: list[str] = []
+        if self._lean:
+            notes.append("The engine had taken far more memory than planned; it was started anew with smaller caches.")
         if why := self._distrusted.get(wanted, ""):
             notes.append(f"Running with {NAMES[rung]} instead of {NAMES[wanted]}: {why}")
         if endpoint.n_ctx and endpoint.n_ctx < self._profile.ctx:
@@ -267,6 +275,7 @@ class Supervisor:
     async def _rung(self, provision: Provision, rung: Rung) -> Endpoint:
         """Raises LaunchFailed: kind draft when what drafts is at fault."""
         plan = provision.planner.first(rung)
+        plan = lean(plan) if self._lean else plan
         for _ in range(self._smaller):
             plan = provision.planner.smaller(rung, plan) or plan
         while True:
@@ -301,7 +310,9 @@ class Supervisor:
             await end_keeper(self._home, record.keeper)
             raise
         found = {"tok_s": verdict.tok_s, "acceptance": verdict.acceptance, "plan": table(plan)}
-        self._record = replace(record, rung=rung, engine=dialect.version, dialect=dialect.name, ctx=plan.ctx, **found)
+        known = {"engine": dialect.version, "dialect": dialect.name, "ctx": plan.ctx}
+        grown = limit(record.pid, plan, self._slack)
+        self._record = replace(record, rung=rung, memory_limit=grown, **known, **found)
         write_record(self._home.record, self._record)
         return endpoint
 
@@ -317,10 +328,10 @@ class Supervisor:
                 verdict = await sing(client, drafts=drafts)
         except (httpx2.HTTPError, NotAModelServer) as error:
             body = error.response.text if isinstance(error, httpx2.HTTPStatusError) else ""
-            dying = isinstance(error, httpx2.TransportError) and await _dying(record.port, record)
-            found = await failed(self._home, "at its first answer", body, ended=dying)
+            ended = isinstance(error, httpx2.TransportError) and await dying(record.port, record)
+            found = await failed(self._home, "at its first answer", body, ended=ended)
             kind = "draft" if drafts and found.fault.kind != "memory" else found.fault.kind
-            why = str(found) if dying else f"The engine does not answer as it should: {body or error}."
+            why = str(found) if ended else f"The engine does not answer as it should: {body or error}."
             raise LaunchFailed(Fault(kind, why), found.last_words) from error
         if verdict.fault:
             raise self._unfit("draft" if rung != "plain" else "", verdict.fault)
@@ -372,16 +383,3 @@ class Supervisor:
             self._state = state
             with contextlib.suppress(RuntimeError):
                 self._publish(state)
-
-
-async def _dying(port: int, record: Record) -> bool:
-    """Whether an engine has ended, or is about to: nobody listens any more. One that aborts still does for a moment."""
-    until = time.monotonic() + ABORTING
-    while record.alive and time.monotonic() < until:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.close()
-        except OSError:
-            until = max(until, time.monotonic() + DYING)
-        await asyncio.sleep(0.02)
-    return not record.alive

@@ -13,6 +13,7 @@ from typing import Any
 from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, load_profile, with_changes
 from agent.events import ServerState
+from agent.runtime.provision import provide, smoke_model
 from agent.runtime.record import Home
 from agent.runtime.supervisor import Provision, Supervisor
 from agent.wiring.options import Options
@@ -43,11 +44,22 @@ def supervisor(
         return await download.fetch(replace(hub, offline=hub.offline or offline), sources, report)
 
     async def find(report: Callable[[str], None]) -> Provision:
-        from agent.runtime.provision import provide
-
         return await provide(profile, paths, env, report, offline, fetch)
 
     return Supervisor(profile, find, env, home, publish, profile.keep_alive)
+
+
+def locator(paths: Paths) -> Callable[[ModelSource], Path | None]:
+    """Where a model file lies; None where it is not on this disk."""
+
+    def locate(source: ModelSource) -> Path | None:
+        if source.kind == "hub":
+            download = load_download()
+            return download.cached(download.Hub.usual(), source)
+        path = source.path if source.kind == "file" else smoke_model(paths)
+        return path if path is not None and path.is_file() else None
+
+    return locate
 
 
 def load_download() -> Any:

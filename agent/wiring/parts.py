@@ -17,6 +17,7 @@ from agent.config.paths import Paths
 from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, ServerState
 from agent.protocols import Journal, ModelClient, Server, Tool
+from agent.runtime.record import Home
 from agent.wiring.options import Options
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ class Parts:
             attached = Attached(self.options.server, self.env, self._publish, self.options.ctx)
             self._totals = attached.totals
             return attached
-        from agent.runtime.record import Home
         from agent.wiring.engine import supervisor
 
         assert self.profile is not None
@@ -125,9 +125,24 @@ class Parts:
         return self.session
 
     def commands(self) -> Registry:
+        from agent import __version__
         from agent.commands.conversation import mode_command
+        from agent.commands.server import doctor_command, server_command, status_command
+        from agent.wiring.room import AttachedRoom, OwnRoom, examine
 
-        return Registry([mode_command(self.opened)])
+        folder, profile = str(self.options.folder), self.profile
+        own = OwnRoom(Home.of(self.paths.state, profile)) if profile else None
+        label = profile.title if profile else f"attached to {self.options.server}"
+        registry = Registry(
+            [
+                mode_command(self.opened),
+                server_command(lambda: self.server, own or AttachedRoom(lambda: self.server), profile is None),
+                status_command(self.opened, folder, label, __version__),
+            ]
+        )
+        if profile:
+            registry.add(doctor_command(lambda: examine(profile, self.paths, self.env)))
+        return registry
 
     def _journal(self) -> tuple[Journal, tuple[DurableEvent, ...]]:
         resume = self.options.resume

@@ -19,7 +19,7 @@ from agent.wiring.options import Options
 from agent.wiring.parts import Parts
 
 if TYPE_CHECKING:
-    from agent.config.profile import ModelSource, Profile
+    from agent.config.profile import Profile
     from agent.events import ServerState
     from agent.headless import OutputFormat
     from agent.runtime.record import Home
@@ -124,7 +124,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
 def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     """`server`, `doctor` and `setup`. Raises AgentError."""
     from agent.console.commands import run
-    from agent.wiring.engine import chosen_profile, load_download, supervisor
+    from agent.wiring.engine import chosen_profile, locator, supervisor
 
     paths = Paths.from_env(env)
 
@@ -137,8 +137,4 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     def make(profile: Profile, home: Home, publish: Callable[[ServerState], None]) -> Supervisor:
         return supervisor(profile, home, paths, env, arguments.offline, publish)
 
-    def in_cache(source: ModelSource) -> Path | None:
-        download = load_download()
-        return download.cached(download.Hub.usual(), source)
-
-    return run(arguments, paths, env, profile, make, in_cache)
+    return run(arguments, paths, env, profile, make, locator(paths))

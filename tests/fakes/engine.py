@@ -9,6 +9,7 @@
     drafted        drafted tokens of the first and of every later reply; accepted: the share of them
     speculative    what /slots says                      chat           [status, words] in place of each reply
     dies_at        number of the chat request at which the process aborts, with `last` as its last words
+    grows          MiB of memory that each chat request after the checks leaves behind
     wedged_at      number of the chat request from which on /slots and chat hang
     with_draft     the same keys, for a start with --spec-draft-model; first: for the first start
 
@@ -86,6 +87,7 @@ class Engine(ThreadingHTTPServer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.looks = self.chats = 0
+        self.kept: list[bytes] = []
         self.one = threading.Lock()
 
 
@@ -151,6 +153,8 @@ class Handler(BaseHTTPRequestHandler):
             os.abort()
         if self.wedged():
             time.sleep(1000)
+        if number > 2:
+            self.server.kept.append(b"x" * (faults.get("grows", 0) << 20))
         if "chat" in faults:
             status, words = faults["chat"]
             self.send(status, {"error": {"message": words, "code": status, "type": "server_error"}})

@@ -21,7 +21,7 @@ from agent.errors import RuntimeFailure
 from agent.events import Endpoint, ServerState
 from agent.runtime.command import Files
 from agent.runtime.faults import explain
-from agent.runtime.lock import start_time
+from agent.runtime.lock import holders, start_time
 from agent.runtime.plan import Plan
 from agent.runtime.record import Home, read_record
 from agent.runtime.supervisor import Provision, Supervisor
@@ -355,11 +355,27 @@ async def test_a_suspicion_that_proves_wrong_costs_no_restart(room: Room) -> Non
     assert len(room.requests) == 4
 
 
+async def test_an_engine_that_outgrows_its_plan_is_started_anew_with_smaller_caches(room: Room) -> None:
+    room.faults(grows=48)
+    window = room.window(slack=64 << 20)
+    endpoint = await window.ensure_ready()
+    while len(room.requests) < 3:
+        await chat(endpoint)
+    assert await window.ensure_ready() == endpoint  # 48 MiB are within the slack
+    await chat(endpoint)
+    assert await window.ensure_ready() != endpoint
+    assert "far more memory than planned" in room.states[-1].note
+    first, second = room.starts
+    assert [a[a.index("--cache-ram") + 1] for a in (first, second)] == ["512", "0"]
+    assert [a[a.index("--ctx-checkpoints") + 1] for a in (first, second)] == ["4", "1"]
+
+
 # ---- several windows
 async def test_two_windows_share_one_engine_and_the_last_ends_it(room: Room) -> None:
     one, two = room.window(), room.window()
     first, second = await asyncio.gather(one.ensure_ready(), two.ensure_ready())
     assert first == second and len(room.starts) == 1
+    assert holders(room.home.lease) == 2
     await one.stop()
     assert (await chat(second)).status_code == 200
     pid = two.pid
