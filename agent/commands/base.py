@@ -25,10 +25,18 @@ class Ask:
     text: str
 
 
-Answer: TypeAlias = Said | Ask | None
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Another session takes this one's place; None: a new one."""
+
+    session_id: str | None
 
 
-def nothing(_written: str) -> Sequence[str]:
+Answer: TypeAlias = Said | Ask | Open | None
+Completions: TypeAlias = Sequence[str] | Sequence[tuple[str, str]]  # arguments, or each with what it is
+
+
+def nothing(_written: str) -> Completions:
     return ()
 
 
@@ -44,7 +52,7 @@ class Command:
     usage: str = ""
     aliases: tuple[str, ...] = ()
     headless: bool = False
-    complete: Callable[[str], Sequence[str]] = nothing
+    complete: Callable[[str], Completions] = nothing
 
     @property
     def title(self) -> str:
@@ -96,7 +104,9 @@ class Registry:
         name, space, rest = written[1:].partition(" ")
         if space:
             command = self.find(name)
-            return [(f"/{name} {argument}", "") for argument in command.complete(rest)] if command else []
+            found = command.complete(rest) if command else ()
+            pairs = [(one, "") if isinstance(one, str) else one for one in found]
+            return [(f"/{name} {argument}", about) for argument, about in pairs]
         commands = sorted(self, key=lambda c: not c.name.startswith(name))
         return [(f"/{c.name}", c.summary) for c in commands if _matches(name, c)]
 

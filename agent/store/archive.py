@@ -46,8 +46,30 @@ class FileArchive:
 
     def create(self, folder: Path) -> FileJournal:
         now = time.time()
-        session_id = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{secrets.token_hex(3)}"
+        session_id = _new_id(now)
         return FileJournal(self._root / f"{session_id}.jsonl", session_id, str(folder), now, existing=False)
+
+    def fork(self, session_id: str) -> str:
+        """The id of a copy. Raises ConfigError."""
+        header, *lines = _lines(self._path(session_id))
+        now = time.time()
+        copy = _new_id(now)
+        try:
+            text = json.dumps(json.loads(header) | {"session": copy, "created": now, "fork_of": session_id})
+            path = self._root / f"{copy}.jsonl"
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write("\n".join([text, *lines]))
+        except (OSError, ValueError, TypeError) as error:
+            raise ConfigError(f"Cannot copy session {session_id}: {error}.") from error
+        return copy
+
+    def delete(self, session_id: str) -> None:
+        """Raises ConfigError for an unknown id, or where another process has it open."""
+        self.reopen(session_id).close()
+        try:
+            self._path(session_id).unlink()
+        except OSError as error:
+            raise ConfigError(f"Cannot delete session {session_id}: {error.strerror}.") from error
 
     def reopen(self, session_id: str) -> FileJournal:
         """Raises ConfigError for an unknown id, or when another process has it open."""
@@ -66,6 +88,10 @@ class FileArchive:
             hint = f" The newest are: {known}." if known else " There are none yet."
             raise ConfigError(f"No session {session_id!r}.{hint}")
         return path
+
+
+def _new_id(now: float) -> str:
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{secrets.token_hex(3)}"
 
 
 def _lines(path: Path) -> list[str]:

@@ -42,6 +42,7 @@ class DflashApp(App[int], inherit_bindings=False):
         self,
         open_session: Callable[[], Session],
         *,
+        reopen: Callable[[str | None], Session] | None = None,
         profile_label: str,
         folder: Path,
         title: str = "dflash-agent",
@@ -58,19 +59,46 @@ class DflashApp(App[int], inherit_bindings=False):
         self.title = title
         self._crash_log = crash_log
         self._session_closed = False
-        self.chat = Chat(
-            open_session,
-            label=profile_label,
-            welcome=welcome_strips(title, str(folder)),
-            composer=Composer(history, remember),
-            read_branch=read_branch,
-            first_prompt=first_prompt,
-            commands=commands or Registry(),
-            notes=start_notes,
-            fail=self.crash,
-            leave=self.leave,
-        )
+        self._reopen = reopen
+        self._history = list(history)
+        self._commands = commands or Registry()
+        welcome = welcome_strips(title, str(folder))
+
+        def chat(open_session: Callable[[], Session], first_prompt: str, notes: Sequence[str]) -> Chat:
+            return Chat(
+                open_session,
+                label=profile_label,
+                welcome=welcome,
+                composer=Composer(self._history, self._remember),
+                read_branch=read_branch,
+                first_prompt=first_prompt,
+                commands=self._commands,
+                notes=notes,
+                fail=self.crash,
+                leave=self.leave,
+                switch=self._switch,
+            )
+
+        self._new_chat = chat
+        self._keep = remember
+        self.chat = chat(open_session, first_prompt, start_notes)
         self.chat.gauge.mode = mode
+
+    def _remember(self, text: str) -> None:
+        self._history.append(text)
+        self._keep(text)
+
+    async def _switch(self, session_id: str | None) -> None:
+        """Another session on a screen of its own. Raises AgentError when it cannot be opened; the running one then
+        stays."""
+        if self._reopen is None:
+            return
+        session, old = self._reopen(session_id), self.chat
+        if old.session is not None:
+            await old.session.close()
+        self.chat = self._new_chat(lambda: session, "", ())
+        self.chat.gauge.branch = old.gauge.branch
+        await self.switch_screen(self.chat)  # pyright: ignore[reportUnknownMemberType] - the screen's result type
 
     # ---- start and end
     def get_driver_class(self) -> type[Driver]:
@@ -84,7 +112,7 @@ class DflashApp(App[int], inherit_bindings=False):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             for number in SIGNALS:
                 loop.add_signal_handler(number, self._signalled, number)
-            loop.add_signal_handler(signal.SIGINT, self.chat.action_interrupt)
+            loop.add_signal_handler(signal.SIGINT, lambda: self.chat.action_interrupt())
         loop.set_exception_handler(self._loop_failed)
         self.push_screen(self.chat)
         self.call_after_refresh(gc.freeze)

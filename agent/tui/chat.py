@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -18,7 +18,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agent.commands.base import Answer, Ask, Command, Level, Registry, Said
+from agent.commands.base import Answer, Ask, Command, Level, Open, Registry, Said
 from agent.commands.general import help_command
 from agent.core.permissions import MODES
 from agent.core.session import Session
@@ -86,12 +86,14 @@ class Chat(Screen[None]):
         notes: Sequence[str],
         fail: Callable[[Exception], None],
         leave: Callable[[int], None],
+        switch: Callable[[str | None], Awaitable[None]],
     ) -> None:
         super().__init__()
         self._open = open_session
         self._read_branch = read_branch
         self._fail = fail
         self._leave = leave
+        self._switch = switch
         self.picture, self.gauge = Picture(), Gauge()
         self.transcript = Transcript(self.picture, welcome)
         self.approval, self.composer = Approval(), composer
@@ -220,15 +222,20 @@ class Chat(Screen[None]):
 
     async def _run(self, command: Command, argument: str) -> None:
         try:
-            answer = await command.run(argument)
+            await self._answer(await command.run(argument))
         except AgentError as error:
             self._note(str(error), "warning")
-            return
+
+    async def _answer(self, answer: Answer) -> None:
         match answer:
             case Said(text=text, level=level):
                 self._note(text, level)
             case Ask(text=text):
                 self._say(text, queued=True)
+            case Open() if self.session is not None and self.session.running:
+                self._note("A turn is running; stop it first (Esc).", "warning")
+            case Open(session_id=session_id):
+                await self._switch(session_id)
             case None:
                 pass
 

@@ -9,6 +9,7 @@ import logging.handlers
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +129,7 @@ class Parts:
         from agent import __version__
         from agent.commands.conversation import mode_command
         from agent.commands.server import doctor_command, server_command, status_command
+        from agent.commands.sessions import session_commands
         from agent.wiring.room import AttachedRoom, OwnRoom, examine
 
         folder, profile = str(self.options.folder), self.profile
@@ -135,6 +137,7 @@ class Parts:
         label = profile.title if profile else f"attached to {self.options.server}"
         registry = Registry(
             [
+                *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
                 server_command(lambda: self.server, own or AttachedRoom(lambda: self.server), profile is None),
                 status_command(self.opened, folder, label, __version__),
@@ -143,6 +146,12 @@ class Parts:
         if profile:
             registry.add(doctor_command(lambda: examine(profile, self.paths, self.env)))
         return registry
+
+    def reopen(self, session_id: str | None) -> Session:
+        """Another session in the place of the one before, which must be closed; None: a new one."""
+        mode = self.session.mode if self.session else self.options.mode
+        self.options = replace(self.options, resume=session_id, resume_last=False, mode=mode)
+        return self.open_session()
 
     def _journal(self) -> tuple[Journal, tuple[DurableEvent, ...]]:
         resume = self.options.resume

@@ -99,6 +99,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
     history = PromptHistory(parts.paths.state / "history.jsonl")
     app = DflashApp(
         parts.open_session,
+        reopen=parts.reopen,
         profile_label=parts.profile.title if parts.profile else "attached",
         folder=options.folder,
         read_branch=lambda: branch_label(options.folder),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from agent.commands.base import Ask, Command, Registry, Said
-from agent.errors import ContextOverflow
+from agent.commands.base import Ask, Command, Open, Registry, Said
+from agent.errors import ConfigError, ContextOverflow
 from agent.protocols import TextChunk
 from agent.tui.app import DflashApp
 from agent.tui.cells.entries import entry_strips
@@ -331,3 +331,60 @@ async def test_a_command_may_speak_to_the_model_in_the_users_place():
         await pilot.press("enter")
         await until(pilot, lambda: "made" in rows(chat))
         assert user_texts(model) == ["Make two."]
+
+
+async def test_a_new_conversation_takes_the_place_of_the_old_one_and_the_keys_stay():
+    opened = []
+    model = core.ScriptedModel(say("first"), say("second"))
+
+    def reopen(session_id):
+        opened.append(session_id)
+        return core.open_session(model)
+
+    async def new(_argument):
+        return Open(None)
+
+    async def other(argument):
+        return Open(argument)
+
+    commands = Registry([Command("new", "", new), Command("resume", "", other, usage="ID")])
+    app = DflashApp(
+        lambda: core.open_session(model),
+        reopen=reopen,
+        commands=commands,
+        profile_label="smoke",
+        folder=Path("/project"),
+        first_prompt="one",
+    )
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "first" in rows(app.chat) and not app.chat.session.running)
+        old = app.chat
+        await write(pilot, "/new")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.chat is not old and app.chat.session is not None)
+        await until(pilot, lambda: app.screen is app.chat and "first" not in rows(app.chat))
+        await write(pilot, "two")
+        await pilot.press("enter")
+        await until(pilot, lambda: "second" in rows(app.chat))
+        assert [len(r.messages) for r in model.requests] == [1, 1]
+        await pilot.press("up", "up")
+        assert app.chat.composer.text == "/new"
+        assert opened == [None]
+        await app.close_session()
+
+
+async def test_a_session_that_cannot_be_opened_leaves_the_running_one():
+    def reopen(session_id):
+        raise ConfigError("Session x is open in another window.")
+
+    async def resume(argument):
+        return Open(argument)
+
+    commands = Registry([Command("resume", "", resume, usage="ID")])
+    async with screen(say("still here"), commands=commands, reopen=reopen) as (chat, pilot, _):
+        await write(pilot, "/resume x")
+        await pilot.press("enter")
+        await until(pilot, lambda: "open in another window" in notes(chat))
+        await write(pilot, "hi")
+        await pilot.press("enter")
+        await until(pilot, lambda: "still here" in rows(chat))
