@@ -78,6 +78,15 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="another folder that belongs to the project",
     )
+    add(
+        "--mcp-config",
+        type=_given,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="MCP servers for this run, as in .mcp.json; they need no approval",
+    )
+    add("--trust", action="store_true", help="what came with the folder (skills, servers, commands) may run, this time")
     add("-C", dest="folder", type=_given, metavar="DIR", help="work in DIR")
     add("--offline", action="store_true", help="download nothing")
     return root
@@ -173,6 +182,8 @@ def _run(arguments: argparse.Namespace, headless: bool) -> int:
         resume=arguments.resume,
         resume_last=arguments.continue_,
         offline=arguments.offline,
+        trust=arguments.trust,
+        mcp_config=tuple(Path(f).expanduser().absolute() for f in arguments.mcp_config),
     )
     if headless:
         parts = (arguments.print_, arguments.prompt or "", _read_stdin())

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.config.jsonfile import write_json
 from agent.errors import RuntimeFailure
 from agent.runtime.lock import FileLock, start_time
 from agent.runtime.logbook import Logbook
 from agent.runtime.process import Child
-from agent.runtime.record import Home, Record, read_record, write_json, write_record
+from agent.runtime.record import Home, Record, read_record, write_record
 
 LOOK = 1.0  # seconds between looks whether anybody still uses the engine
 LETTING_GO = 5.0  # seconds: the kernel may hold a killed keeper's lock a moment longer than its engine lives

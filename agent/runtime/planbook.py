@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+from agent.config.jsonfile import write_json
 from agent.runtime.hardware import Machine
 from agent.runtime.plan import Plan
 from agent.runtime.planner import GIB, Wish, room
-from agent.runtime.record import write_json
 
 MORE = GIB // 2  # when so many bytes more are free than then, better plans are tried again
 ENTRIES = 64  # the oldest are forgotten

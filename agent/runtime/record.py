@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+from agent.config.jsonfile import write_json
 from agent.config.profile import Profile
 from agent.runtime.lock import start_time
 
@@ -123,17 +123,6 @@ def read_ending(path: Path) -> Ending:
     return Ending(
         status if isinstance(status, int) else -9, why if isinstance(why, str) else "", by_itself is not False
     )
-
-
-def write_json(path: Path, data: Any) -> None:
-    """Whole or not at all, readable by this user alone. Raises OSError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-            json.dump(data, file)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_record(path: Path, record: Record) -> None:

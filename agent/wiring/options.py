@@ -10,7 +10,8 @@ from agent.core.permissions import Mode
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line said. `profile` None: the default. `server`: URL to attach to."""
+    """What the command line said. `profile` None: the default. `server`: URL to attach to. `trust`: what came
+    with the folder may run, this time."""
 
     folder: Path
     extra: tuple[Path, ...] = ()
@@ -23,3 +24,5 @@ class Options:
     resume: str | None = None
     resume_last: bool = False
     offline: bool = False
+    trust: bool = False
+    mcp_config: tuple[Path, ...] = ()

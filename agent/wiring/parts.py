@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.commands.base import Registry
 from agent.config.paths import Paths
+from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, ServerState
 from agent.protocols import Journal, ModelClient, Server, Tool
@@ -49,6 +50,7 @@ class Parts:
         self.options = options
         self.env = env
         self.paths = Paths.from_env(env)
+        self.trust = Trust(self.paths.state / "trust.json", everything=options.trust)
         _log_to(self.paths.logs / "dflash-agent.log")
         self.archive = FileArchive(self.paths.sessions)
         self.profile: Profile | None = None
