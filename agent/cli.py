@@ -31,6 +31,8 @@ commands (each with --help):
   dflash-agent doctor                             what is there, what is missing, what to do about it
   dflash-agent setup                              get engine and models, without the screen
   dflash-agent server start|stop|restart|status|logs
+  dflash-agent session list|show|export|delete
+  dflash-agent completion bash|zsh|fish           Tab in your shell: eval "$(dflash-agent completion bash)"
 
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 engine not available, 4 permission needed but nobody to ask,
 5 limit reached, 130 Ctrl-C, 143 TERM"""
@@ -64,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     add("--output-format", choices=OUTPUT_FORMATS, default="text", help="with -p (default: text)")
     add("-c", "--continue", dest="continue_", action="store_true", help="go on with this folder's last session")
     add("-r", "--resume", nargs="?", const="", metavar="ID", help="go on with a session; without ID: list them")
+    add("--fork", action="store_true", help="with -c or -r: go on in a copy")
     add("--profile", type=_given, metavar="NAME", help="engine, model and draft to run (default: smoke)")
     add("--no-dflash", action="store_true", help="the same model without speculation")
     add("--ctx", type=_positive, metavar="N", help="context in tokens (with --server: use no more than this)")
@@ -125,6 +128,10 @@ def _fill_closed_streams() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     _fill_closed_streams()
     given = list(sys.argv[1:] if argv is None else argv)
+    if "_ARGCOMPLETE" in os.environ:
+        from agent.console.completion import complete
+
+        complete(parser(), command_parser(_positive))
     command = given[:1] != [] and given[0] in COMMANDS
     arguments = (command_parser(_positive) if command else parser()).parse_args(given)
     headless = not command and arguments.print_ is not None
@@ -148,9 +155,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
-    from agent.wiring.run import run_command
+    from agent.wiring.run import run_command, run_session
 
+    if arguments.command == "completion":
+        from agent.console.completion import shell_code
+
+        sys.stdout.write(shell_code(arguments.shell))
+        return 0
     try:
+        if arguments.command == "session":
+            given = vars(arguments)
+            file, as_json = given.get("file", ""), given.get("json", False)
+            return run_session(os.environ, arguments.verb, given.get("ids", ()), file=file, as_json=as_json)
         return run_command(arguments, dict(os.environ))
     except RuntimeFailure as failure:
         for line in failure.last_words:
@@ -162,12 +178,14 @@ def _run(arguments: argparse.Namespace, headless: bool) -> int:
     if sys.stdout is None:
         raise ConfigError("Standard output is closed; send it to a file, a pipe or a terminal.")
     from agent.wiring.options import Options
-    from agent.wiring.run import list_sessions, run_headless, run_screen
+    from agent.wiring.run import run_headless, run_screen, run_session
 
     if arguments.server and (arguments.profile or arguments.no_dflash):
         raise ConfigError("--server attaches to a running server; --profile and --no-dflash belong to our own.")
     if arguments.resume == "":
-        return list_sessions(os.environ)
+        return run_session(os.environ, "list")
+    if arguments.fork and not (arguments.continue_ or arguments.resume):
+        raise ConfigError("--fork copies a session: use it with -c or -r ID.")
     if arguments.continue_ and arguments.resume:
         raise ConfigError("Use either -c or -r ID.")
     options = Options(
@@ -181,6 +199,7 @@ def _run(arguments: argparse.Namespace, headless: bool) -> int:
         max_turns=arguments.max_turns,
         resume=arguments.resume,
         resume_last=arguments.continue_,
+        fork=arguments.fork,
         offline=arguments.offline,
         trust=arguments.trust,
         mcp_config=tuple(Path(f).expanduser().absolute() for f in arguments.mcp_config),

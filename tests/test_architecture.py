@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "commands": VOCABULARY | {"core", "config"},
     "tui": VOCABULARY | {"core", "commands", "config"},
     "headless": VOCABULARY | {"core", "commands", "config"},
-    "console": {"errors", "events", "config", "runtime", "speech"},
+    "console": {"errors", "events", "protocols", "config", "commands", "runtime", "speech"},
     "wiring": VOCABULARY
     | {
         "console",
@@ -54,6 +54,7 @@ WALLS = {
     "openai": {"model"},
     "tiktoken": {"model"},
     "mcp": {"tools.mcp"},
+    "argcomplete": {"console.completion"},
     "git": {"workspace"},
     "huggingface_hub": {"runtime.download"},
     "pynvml": {"runtime.hardware"},

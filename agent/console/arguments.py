@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-COMMANDS = ("server", "doctor", "setup")
+COMMANDS = ("server", "doctor", "setup", "session", "completion")
+SHELLS = ("bash", "zsh", "fish")
 
 
 def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
@@ -35,4 +36,17 @@ def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
     setup = commands.add_parser("setup", parents=[of_profile], help="get engine and models, without the screen")
     setup.add_argument("--yes", action="store_true", help="ask nothing (setup never does; for scripts)")
     setup.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
+
+    session = commands.add_parser("session", help="what was said", description="The sessions of this machine.")
+    verbs = session.add_subparsers(dest="verb", required=True)
+    listing = verbs.add_parser("list", help="all of them, the last used first")
+    listing.add_argument("--json", action="store_true")
+    verbs.add_parser("show", help="one of them, as Markdown").add_argument("ids", metavar="ID", nargs=1)
+    export = verbs.add_parser("export", help="write one of them to a Markdown file")
+    export.add_argument("ids", metavar="ID", nargs=1)
+    export.add_argument("file", metavar="FILE", nargs="?", default="-", help="must not exist; - for standard output")
+    verbs.add_parser("delete", help="delete them for good").add_argument("ids", metavar="ID", nargs="+")
+
+    completion = commands.add_parser("completion", help='Tab in your shell: eval "$(dflash-agent completion bash)"')
+    completion.add_argument("shell", choices=SHELLS)
     return root

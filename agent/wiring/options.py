@@ -23,6 +23,7 @@ class Options:
     max_turns: int | None = None
     resume: str | None = None
     resume_last: bool = False
+    fork: bool = False
     offline: bool = False
     trust: bool = False
     mcp_config: tuple[Path, ...] = ()

@@ -152,7 +152,7 @@ class Parts:
     def reopen(self, session_id: str | None) -> Session:
         """Another session in the place of the one before, which must be closed; None: a new one."""
         mode = self.session.mode if self.session else self.options.mode
-        self.options = replace(self.options, resume=session_id, resume_last=False, mode=mode)
+        self.options = replace(self.options, resume=session_id, resume_last=False, fork=False, mode=mode)
         return self.open_session()
 
     def _journal(self) -> tuple[Journal, tuple[DurableEvent, ...]]:
@@ -164,6 +164,8 @@ class Parts:
             resume = here[0].id
         if resume is None:
             return self.archive.create(self.options.folder), ()
+        if self.options.fork:
+            resume = self.archive.fork(resume)
         journal = self.archive.reopen(resume)
         return journal, self.archive.load(resume)
 

@@ -7,8 +7,7 @@ import asyncio
 import os
 import stat
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,15 +50,14 @@ def _when_unread(stop: Callable[[], None]) -> None:
         loop.add_reader(1, gone)
 
 
-def list_sessions(env: Mapping[str, str]) -> int:
-    """All sessions of this machine, newest first, a line each."""
+def run_session(
+    env: Mapping[str, str], verb: str, ids: Sequence[str] = (), *, file: str = "", as_json: bool = False
+) -> int:
+    """Raises AgentError."""
+    from agent.console.sessions import run
     from agent.store.archive import FileArchive
 
-    for info in FileArchive(Paths.from_env(env).sessions).list():
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.when))
-        title = "".join(c if c.isprintable() else " " for c in info.title)
-        _to_stdout(f"{info.id}  {when}  {info.folder}  {title}\n")
-    return 0
+    return run(verb, FileArchive(Paths.from_env(env).sessions), _to_stdout, ids, file=file, as_json=as_json)
 
 
 def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: OutputFormat) -> int:
