@@ -33,7 +33,8 @@ LAST_RESORT = 5.0  # seconds after a signal until the process ends even with a t
 
 class DflashApp(App[int], inherit_bindings=False):
     """`open_session` is called once the first frame is on the screen, in the running loop. `read_branch` may block: it
-    runs in a thread. `remember` gets each text that was sent. Ends with 0, 130 (Ctrl+C twice) or 128 + signal."""
+    runs in a thread. `edit` shows a text in the user's editor. `remember` gets each text that was sent. Ends with 0,
+    130 (Ctrl+C twice) or 128 + signal."""
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "leave", show=False)]
@@ -50,6 +51,7 @@ class DflashApp(App[int], inherit_bindings=False):
         history: Sequence[str] = (),
         remember: Callable[[str], None] = ignore,
         read_branch: Callable[[], str] | None = None,
+        edit: Callable[[str], str] | None = None,
         first_prompt: str = "",
         commands: Registry | None = None,
         start_notes: Sequence[str] = (),
@@ -77,6 +79,7 @@ class DflashApp(App[int], inherit_bindings=False):
                 fail=self.crash,
                 leave=self.leave,
                 switch=self._switch,
+                edit=edit,
             )
 
         self._new_chat = chat

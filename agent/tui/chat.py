@@ -10,56 +10,33 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 from textual.widgets import Static
 
 from agent.commands.base import Answer, Ask, Command, Level, Open, Registry, Said
-from agent.commands.general import help_command
 from agent.core.permissions import MODES
 from agent.core.session import Session
 from agent.errors import AgentError
 from agent.events import Event, GivenBack, SettingsChanged
 from agent.tui import theme
 from agent.tui.approval import Approval
-from agent.tui.cells.paper import BLANK, clean, console, one_line
+from agent.tui.cells.paper import BLANK, clean
+from agent.tui.commands import screen_commands
 from agent.tui.completion import Offer
 from agent.tui.composer import Composer
 from agent.tui.gauge import Gauge
+from agent.tui.picture import Answer as Reply
 from agent.tui.picture import Picture
 from agent.tui.pump import Pump
-from agent.tui.status import shows_mode, status_line
+from agent.tui.status import Status, shows_mode
 from agent.tui.transcript import Transcript
 
 NARROW, LOW = 20, 10  # columns below which a note stands in for the screen; rows below which the frame goes
 TWICE = 2.0  # seconds between the two Ctrl+C that quit
-KEYS = """Enter send · Shift+Enter or Ctrl+J newline · Esc stop the turn · Ctrl+C clear, twice quits
-Up/Down what you said before · Shift+Tab permission mode · Ctrl+O unfold all · PageUp/PageDown scroll
-While it works: Enter steers after the current tool, Alt+Enter queues. Tab completes.
-"""
-
-
-class Status(Widget):
-    """The last line of the screen."""
-
-    def __init__(self, gauge: Gauge, label: str) -> None:
-        super().__init__()
-        self._gauge = gauge
-        self.label = label
-        self.hint = ""
-
-    def render_line(self, y: int) -> Strip:
-        width, base = self.size.width, self.rich_style
-        if self.hint:
-            strip = Strip([Segment(f" {one_line(self.hint, width - 2)}", theme.warn)])
-        else:
-            text = status_line(self._gauge, self.label, time.monotonic(), width)
-            strip = Strip(list(text.render(console(width))))
-        return strip.adjust_cell_length(width, base).apply_style(base)
 
 
 class Chat(Screen[None]):
@@ -67,6 +44,7 @@ class Chat(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", priority=True, show=False),
         Binding("ctrl+o", "unfold", priority=True, show=False),
+        Binding("ctrl+g", "edit", priority=True, show=False),
         Binding("pageup", "page(-1)", priority=True, show=False),
         Binding("pagedown", "page(1)", priority=True, show=False),
         Binding("ctrl+end", "follow", priority=True, show=False),
@@ -87,6 +65,7 @@ class Chat(Screen[None]):
         fail: Callable[[Exception], None],
         leave: Callable[[int], None],
         switch: Callable[[str | None], Awaitable[None]],
+        edit: Callable[[str], str] | None,
     ) -> None:
         super().__init__()
         self._open = open_session
@@ -94,12 +73,13 @@ class Chat(Screen[None]):
         self._fail = fail
         self._leave = leave
         self._switch = switch
+        self._edit = edit
         self.picture, self.gauge = Picture(), Gauge()
         self.transcript = Transcript(self.picture, welcome)
         self.approval, self.composer = Approval(), composer
         self.status = Status(self.gauge, label)
         self.commands = commands
-        self.commands.add(*self._own_commands())
+        self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
         composer.complete = self._complete
         self.session: Session | None = None
         self._unsent: list[str] = [first_prompt] if first_prompt.strip() else []
@@ -243,12 +223,16 @@ class Chat(Screen[None]):
         self.picture.note(text, level)
         self._show()
 
-    def _own_commands(self) -> tuple[Command, ...]:
-        async def leave(_argument: str) -> Answer:
-            self._leave(0)
-            return None
+    @property
+    def _app(self) -> App[object]:
+        return self.app  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - of no known result
 
-        return (help_command(self.commands, KEYS), Command("quit", "end the program", leave, aliases=("exit",)))
+    def _copy(self) -> Answer:
+        said = next((e.text for e in reversed(self.picture.entries) if isinstance(e, Reply) and e.text), "")
+        if not said:
+            return Said("There is no answer to copy yet.")
+        self._app.copy_to_clipboard(said)
+        return Said(f"The last answer was copied ({len(said):,} characters).")
 
     def _complete(self, text: str, cursor: int) -> Sequence[Offer]:
         if not text.startswith("/") or "\n" in text or cursor < len(text):
@@ -323,6 +307,19 @@ class Chat(Screen[None]):
 
     def action_unfold(self) -> None:
         self.transcript.unfold()
+
+    def action_edit(self) -> None:
+        """The whole screen is the editor's until it has ended; events wait meanwhile."""
+        if self._edit is None:
+            return
+        try:
+            with self._app.suspend():
+                text = self._edit(self.composer.whole())
+        except (AgentError, SuspendNotSupported) as error:
+            self._note(str(error), "warning")
+        else:
+            self.composer.put(text)
+        self._app.refresh()
 
     def action_page(self, direction: int) -> None:
         if direction < 0:

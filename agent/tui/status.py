@@ -1,14 +1,19 @@
-"""The status line: a pure function of gauge, time and width. Parts drop from the right when it is narrow; what is
-allowed without a question (any mode but `ask`) is the last to go."""
+"""The status line, the last of the screen: a pure function of gauge, time and width, and the widget that shows it.
+Parts drop from the right when it is narrow; what is allowed without a question (any mode but `ask`) goes last."""
 
 from __future__ import annotations
 
+import time
+
 from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from textual.strip import Strip
+from textual.widget import Widget
 
 from agent.tui import figures, theme
-from agent.tui.cells.paper import clean, one_line
+from agent.tui.cells.paper import clean, console, one_line
 from agent.tui.gauge import Gauge
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -159,3 +164,22 @@ def _context(gauge: Gauge) -> list[list[Part]]:
     style = theme.bad if share > 0.9 else theme.warn if share > 0.75 else theme.quiet
     words = f"ctx {figures.compact(gauge.context)}/{figures.compact(n_ctx)} "
     return [[(words, theme.quiet), (LEVELS[min(7, int(share * 8))], style)]]
+
+
+class Status(Widget):
+    """`hint`: shown instead of the figures while it is set."""
+
+    def __init__(self, gauge: Gauge, label: str) -> None:
+        super().__init__()
+        self._gauge = gauge
+        self.label = label
+        self.hint = ""
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.rich_style
+        if self.hint:
+            strip = Strip([Segment(f" {one_line(self.hint, width - 2)}", theme.warn)])
+        else:
+            text = status_line(self._gauge, self.label, time.monotonic(), width)
+            strip = Strip(list(text.render(console(width))))
+        return strip.adjust_cell_length(width, base).apply_style(base)

@@ -91,6 +91,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # without it, a missing git makes the import itself fail
     from agent.store.prompts import PromptHistory
     from agent.tui.app import DflashApp
+    from agent.workspace.editor import edit
     from agent.workspace.repo import branch_label
 
     parts = Parts(options, env, can_ask=True)
@@ -101,6 +102,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
         profile_label=parts.profile.title if parts.profile else "attached",
         folder=options.folder,
         read_branch=lambda: branch_label(options.folder),
+        edit=lambda text: edit(text, env),
         mode=options.mode,
         history=history.load(),
         remember=history.add,

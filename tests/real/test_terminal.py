@@ -23,8 +23,8 @@ def launch(home: Path) -> Iterator[Callable[..., Terminal]]:
     project = home / "project"
     project.mkdir()
 
-    def start(columns: int, rows: int, *arguments: str) -> Terminal:
-        env = {"PATH": os.environ["PATH"], "HOME": str(home), "DFLASH_HOME": str(home), "TERM": "xterm-256color"}
+    def start(columns: int, rows: int, *arguments: str, **more: str) -> Terminal:
+        env = {"PATH": os.environ["PATH"], "HOME": str(home), "DFLASH_HOME": str(home), "TERM": "xterm-256color"} | more
         argv = [sys.executable, "-P", "-m", "agent", "--profile", "smoke", "--offline", *arguments]
         opened.append(Terminal(argv, env, project, columns, rows))
         return opened[-1]
@@ -70,3 +70,32 @@ def test_what_was_sent_is_recalled_by_the_next_run(launch: Callable[..., Termina
     second.until(lambda screen: "What shall we build?" in screen)
     second.type("\x1b[A")
     second.until(lambda screen: "remember me" in screen)
+
+
+def test_the_editor_has_the_terminal_to_itself_and_gives_it_back(launch: Callable[..., Terminal], home: Path) -> None:
+    editor = home / "editor"
+    editor.write_text('#!/bin/sh\nprintf "I am the editor"; read line; echo "$line" > "$1"\n')
+    editor.chmod(0o755)
+    terminal = launch(80, 24, EDITOR=str(editor))
+    terminal.until(lambda screen: "What shall we build?" in screen)
+    terminal.type("draft\x07")
+    terminal.until(lambda screen: "I am the editor" in screen)
+    assert "1049" not in terminal.modes
+    terminal.type("what I wrote\r")
+    terminal.until(lambda screen: "│ what I wrote" in screen)
+    assert "1049" in terminal.modes
+    terminal.type("\x03\x03\x03")
+    assert terminal.wait() == 130
+
+
+def test_another_session_is_resumed_in_the_screen(launch: Callable[..., Terminal]) -> None:
+    terminal = launch(100, 30, PROMPT)
+    terminal.until(lambda screen: re.search(r"\n +\d+ tokens · ", screen) is not None)
+    terminal.type("/new\r")
+    terminal.until(lambda screen: PROMPT not in screen and "What shall we build?" in screen)
+    terminal.type("/resume ")
+    terminal.until(lambda screen: PROMPT in screen)
+    terminal.type("\r")
+    terminal.until(lambda screen: f"› {PROMPT}" in screen)
+    terminal.type("\x03\x03")
+    assert terminal.wait() == 130

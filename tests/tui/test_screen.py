@@ -291,7 +291,7 @@ async def test_help_lists_every_command():
 async def test_a_command_is_completed_and_run_with_enter_and_escape_closes_the_menu():
     async with screen() as (chat, pilot, model):
         await write(pilot, "/")
-        await until(pilot, lambda: chat.composer.menu.display and chat.composer.menu.size.height == 2)
+        await until(pilot, lambda: chat.composer.menu.display and chat.composer.menu.size.height == 4)
         await write(pilot, "he")
         await until(pilot, lambda: chat.composer.menu.size.height == 1)
         assert "/help" in chat.composer.menu.render_line(0).text
