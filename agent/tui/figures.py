@@ -57,7 +57,7 @@ def end_figures(entry: End, width: int) -> str:
     """`1,204 tokens · 142 tok/s · acc 78% (6.9/step) · cache 98% · 14 s`, as much as fits."""
     parts: list[str] = []
     if tokens := sum(t.predicted_n or 0 for t in entry.timings):
-        parts.append(f"{tokens:,} tokens")
+        parts.append(f"{tokens:,} token{'s' if tokens != 1 else ''}")
     if speed := rate(entry.timings):
         parts.append(f"{speed:.0f} tok/s")
     share, per_step = acceptance(entry.timings)
