@@ -1,7 +1,8 @@
 """Durable events to JSON and back. The journal and headless output both speak this; nothing here knows of files.
 
 Format: one object an event, `{"event": "TurnStarted", ...fields}`. Version 1. A kind this version does not know is kept
-as `UnknownEvent` and written back unchanged, so that an older program does not damage a newer journal.
+as `UnknownEvent` and written back unchanged, so that an older program does not damage a newer journal. Beside events a
+journal holds `{"record": "Prefix", ...fields}`, which is such an unknown kind to programs from before it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agent.events import DURABLE, DurableEvent
+from agent.messages import Prefix
 
 VERSION = 1
 _KINDS: Mapping[str, type[DurableEvent]] = {kind.__name__: kind for kind in DURABLE}
@@ -23,6 +25,9 @@ _KINDS: Mapping[str, type[DurableEvent]] = {kind.__name__: kind for kind in DURA
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
     raw: str
+
+
+_PREFIX = TypeAdapter(Prefix)
 
 
 @cache
@@ -56,3 +61,16 @@ def decode(line: str) -> DurableEvent | UnknownEvent:
         return _adapter(kind).validate_python(fields)
     except ValidationError as error:
         raise ValueError(f"{kind.__name__}: {error.errors()[0]['msg']}") from error
+
+
+def encode_prefix(prefix: Prefix) -> str:
+    """One line without its newline, pure ASCII."""
+    fields: dict[str, Any] = _PREFIX.dump_python(prefix, mode="json")
+    return json.dumps({"record": "Prefix", **fields}, separators=(",", ":"))
+
+
+def decode_prefix(line: str) -> Prefix | None:
+    """None: the line is something else. Raises ValueError for one that lacks fields."""
+    if not line.startswith('{"record":"Prefix"'):
+        return None
+    return _PREFIX.validate_python(json.loads(line))

@@ -3,6 +3,7 @@ make it live: losing them changes no final picture."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -11,6 +12,7 @@ from agent.messages import AssistantMessage, ToolMessage, UserMessage
 Outcome: TypeAlias = Literal["done", "interrupted", "failed", "limit", "denied"]
 PlanKind: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "fetch", "think", "other"]
 Decision: TypeAlias = Literal["once", "session", "always", "denied"]
+Owner: TypeAlias = Literal["system", "tools", "message", "thinking", "template", "server", "compaction"]
 ServerKind: TypeAlias = Literal["stopped", "starting", "ready", "stopping", "failed"]
 
 
@@ -25,12 +27,24 @@ class TurnStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class Reread:
+    """A part of the prompt that was read again though the server had it in its cache. `whose` bytes changed, and `what`
+    about them, for the user. Template and server: none of what was sent has changed."""
+
+    tokens: int
+    whose: Owner
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class AssistantAdded:
-    """One reply enters history. `seconds`: wall time of the request, prefill included."""
+    """One reply enters history. `seconds`: wall time of the request, prefill included. `reread`: what its prompt cost
+    beyond what was new in it."""
 
     turn: int
     message: AssistantMessage
     seconds: float = 0.0
+    reread: Reread | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +200,9 @@ class Notice:
 class Endpoint:
     """A model server that answers. `n_ctx` in tokens is what the server itself reports; None where it does not.
     `speculative`: what /slots says; None where there are no slots to ask (not a llama-server). `rung`: how our own
-    engine drafts (dflash, mtp, ngram, plain), as checked by its first replies; `wanted`: how its profile asks for."""
+    engine drafts (dflash, mtp, ngram, plain), as checked by its first replies; `wanted`: how its profile asks for.
+    `rewrites`: what of earlier messages its chat template renders anew in each request (keys of REWRITES); (): nothing,
+    so that its cache always holds; None: it cannot be asked."""
 
     base_url: str
     api_key: str = field(repr=False)
@@ -198,6 +214,20 @@ class Endpoint:
     profile: str = ""
     rung: str = ""
     wanted: str = ""
+    rewrites: tuple[str, ...] | None = None
+
+
+# What a chat template may do to earlier bytes: the keys of `Endpoint.rewrites`, in words for the user.
+REWRITES: Mapping[str, str] = {
+    "reply": "begins a reply in history otherwise than the model wrote it",
+    "trim": "cuts blank space off the end of a reply",
+    "call": "renders a tool call at another place than the model wrote it",
+    "order": "sorts the arguments of a call",
+    "beside": "moves the text beside a call",
+    "turn": "renders a finished turn anew when the next one begins",
+    "thought": "drops thoughts from history",
+    "switch": "moves the whole conversation when thinking is switched",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,11 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
+    """`shown`: what the user wrote, where `text` says more than that; empty: `text` is all of it."""
+
     id: str
     text: str
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,16 @@ class ToolMessage:
 
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What stands at the beginning of every request of a session. `tools`: the canonical JSON text of the
+    tool list, "" for none. `thinking`: it was on at the beginning."""
+
+    system: str
+    tools: str
+    thinking: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from pydantic import BaseModel
 
 from agent.events import DurableEvent, Endpoint, PlanKind, ServerState
-from agent.messages import Message, Timings, ToolOutput, Usage
+from agent.messages import Message, Prefix, Timings, ToolOutput, Usage
 
 
 # ---- tools
@@ -60,12 +60,21 @@ class Tool(Protocol):
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """`tools` is the canonical JSON text of the tool list ("" for none): serialised once a session, so that its
-    bytes never change. `max_tokens` None: the server's own limit."""
+    bytes never change. `max_tokens` None: the server's own limit. `think_first`: thinking was on when the conversation
+    began; some templates say so at its start, and it must not move when thinking is switched."""
 
     system: str
     tools: str
     messages: tuple[Message, ...]
     max_tokens: int | None = None
+    think_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SentChunk:
+    """Comes first: the body of the request, JSON data, as it goes out."""
+
+    body: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ class FinishChunk:
     timings: Timings
 
 
-ModelChunk: TypeAlias = TextChunk | ThinkingChunk | CallChunk | PrefillChunk | FinishChunk
+ModelChunk: TypeAlias = SentChunk | TextChunk | ThinkingChunk | CallChunk | PrefillChunk | FinishChunk
 
 
 class ModelClient(Protocol):
@@ -132,10 +141,12 @@ class Server(Protocol):
 
 # ---- store
 class Journal(Protocol):
-    """Append-only record of one session's durable events; `append` returns when the line is with the system."""
+    """Append-only record of one session's durable events; `append` returns when the line is with the system. `fix`
+    notes, apart from the events, the prefix that holds from here on."""
 
     @property
     def session_id(self) -> str: ...
+    def fix(self, prefix: Prefix) -> None: ...
     def append(self, event: DurableEvent) -> None: ...
     def close(self) -> None: ...
 
@@ -155,6 +166,10 @@ class Archive(Protocol):
 
     def list(self, folder: Path | None = None) -> tuple[SessionInfo, ...]: ...
     def load(self, session_id: str) -> tuple[DurableEvent, ...]: ...
+    def prefix(self, session_id: str) -> Prefix | None:
+        """The newest one; None: the session is from before it was noted."""
+        ...
+
     def create(self, folder: Path) -> Journal: ...
     def reopen(self, session_id: str) -> Journal: ...
     def fork(self, session_id: str) -> str:

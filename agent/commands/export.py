@@ -17,7 +17,7 @@ def _parts(events: Iterable[DurableEvent]) -> Iterator[str]:
     for event in events:
         match event:
             case TurnStarted(message=message):
-                yield f"## User\n\n{message.text}"
+                yield f"## User\n\n{message.shown or message.text}"
             case AssistantAdded(message=message) if message.text.strip():
                 yield f"## Assistant\n\n{message.text.strip()}"
             case CallPlanned(call_id=call_id):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent.events import CallDelta, Event, PrefillProgress, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Finish, Timings, ToolCall, Usage
-from agent.protocols import CallChunk, FinishChunk, ModelChunk, PrefillChunk, TextChunk, ThinkingChunk
+from agent.protocols import CallChunk, FinishChunk, ModelChunk, PrefillChunk, SentChunk, TextChunk, ThinkingChunk
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class Assembler:
         self._thinking: list[str] = []
         self._calls: list[_OpenCall] = []
         self._finish: FinishChunk | None = None
+        self.sent: Mapping[str, Any] | None = None  # the request it answers, as it went out
 
     @property
     def started(self) -> bool:
@@ -51,6 +54,9 @@ class Assembler:
                 return PrefillProgress(self._id, total, cache, processed, ms)
             case FinishChunk():
                 self._finish = chunk
+                return None
+            case SentChunk():
+                self.sent = chunk.body
                 return None
 
     def _feed_call(self, chunk: CallChunk) -> CallDelta:

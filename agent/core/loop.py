@@ -4,9 +4,9 @@ happened on the way is published."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from agent.core.assembler import Assembler
 from agent.core.dispatch import Dispatch, Tally
@@ -51,7 +51,7 @@ class TurnHost(Protocol):
     def new_id(self) -> str: ...
     def request(self) -> ModelRequest: ...
     def add_result(self, result: ResultAdded) -> None: ...
-    def add_reply(self, message: AssistantMessage, seconds: float) -> None: ...
+    def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None: ...
     def take_steering(self) -> bool: ...
     @property
     def steering(self) -> bool: ...
@@ -134,7 +134,7 @@ class Turn:
                 await asyncio.sleep(RETRY_PAUSES[attempt])
             else:
                 message = assembler.message(reason, keep_calls=True)
-                self._host.add_reply(message, self._clock.monotonic() - started)
+                self._host.add_reply(message, self._clock.monotonic() - started, assembler.sent)
                 return message
         raise AssertionError("unreachable")
 
@@ -157,7 +157,7 @@ class Turn:
         """What was said stays; half-made calls go."""
         if assembler.started:
             message = assembler.message(finish, keep_calls=False)
-            self._host.add_reply(message, self._clock.monotonic() - started)
+            self._host.add_reply(message, self._clock.monotonic() - started, assembler.sent)
 
     # ---- its calls
     async def _run_calls(self, calls: tuple[ToolCall, ...]) -> list[tuple[str, str]]:

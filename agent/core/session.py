@@ -6,19 +6,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeGuard
 
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
+from agent.core.cache import Reading, held
 from agent.core.dispatch import Dispatch
 from agent.core.history import History, fitting
 from agent.core.loop import Turn, TurnResult
 from agent.core.permissions import Mode
+from agent.core.prefix import news
 from agent.errors import AgentError, ContextOverflow
 from agent.events import (
     DURABLE,
     AssistantAdded,
+    Compacted,
     Decision,
     DurableEvent,
     Event,
@@ -32,7 +35,7 @@ from agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from agent.messages import AssistantMessage, UserMessage
+from agent.messages import AssistantMessage, Prefix, UserMessage
 from agent.protocols import Clock, Journal, ModelClient, ModelRequest, Tool
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
@@ -40,7 +43,8 @@ INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 
 class Session:
     """`past`: events of a resumed session. `can_ask`: someone is there to answer permission questions.
-    `tools_json`: the canonical tool list, built once. `max_tokens`: output limit of one reply."""
+    `tools_json`: the canonical tool list, built once. `max_tokens`: output limit of one reply. `prefix`: what a resumed
+    session began with; where that differs from `system` and `tools_json`, the model is told so."""
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Session:
         can_ask: bool = True,
         max_steps: int | None = None,
         max_tokens: int | None = None,
+        prefix: Prefix | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.can_ask = can_ask
@@ -65,8 +70,10 @@ class Session:
         self._bus = Bus(past)
         self._history = History.from_events(past)
         self._model = model
-        self._tools_json = tools_json
-        self._system = system
+        self._now = Prefix(system, tools_json)
+        self._prefix = prefix or self._now
+        self._fixed = prefix is not None
+        self._reading = Reading(held(past))
         self._journal = journal
         self._clock = clock
         self._max_steps = max_steps
@@ -142,6 +149,7 @@ class Session:
 
     def server_changed(self, state: ServerState) -> None:
         """The supervisor's transitions, shown to whoever watches this session."""
+        self._reading.server(state.endpoint)
         self.publish(ServerChanged(state))
 
     async def idle(self) -> None:
@@ -162,11 +170,12 @@ class Session:
         return f"m{self._next_id}"
 
     def request(self) -> ModelRequest:
-        return ModelRequest(self._system, self._tools_json, self._history.view(), self._max_tokens)
+        fixed = self._prefix
+        return ModelRequest(fixed.system, fixed.tools, self._history.view(), self._max_tokens, fixed.thinking)
 
-    def add_reply(self, message: AssistantMessage, seconds: float) -> None:
+    def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None:
         self._history.add(message)
-        self.publish(AssistantAdded(self.turn, message, seconds))
+        self.publish(AssistantAdded(self.turn, message, seconds, self._reading.judge(sent, message)))
 
     def add_result(self, result: ResultAdded) -> None:
         self._history.add(result.message)
@@ -186,8 +195,13 @@ class Session:
         return True
 
     def publish(self, event: Event) -> None:
+        if isinstance(event, Compacted):
+            self._begin_epoch()
         if isinstance(event, DURABLE) and not self._journal_broken:
             try:
+                if not self._fixed:
+                    self._journal.fix(self._prefix)
+                    self._fixed = True
                 self._journal.append(event)
             except OSError as error:
                 self._journal_broken = True
@@ -224,9 +238,16 @@ class Session:
             self.publish(GivenBack(unsent.text))
 
     def _add_user(self, text: str, *, steered: bool) -> None:
-        message = UserMessage(self.new_id(), text)
+        told = news(self._prefix, self._now, self._history.view())
+        message = UserMessage(self.new_id(), f"{text}\n\n{told}", text) if told else UserMessage(self.new_id(), text)
         self._history.add(message)
         self.publish(TurnStarted(self.turn, message, steered))
+
+    def _begin_epoch(self) -> None:
+        """All is read anew, so what stands at the beginning may be brought up to date."""
+        self._reading.epoch()
+        if self._prefix != self._now:
+            self._prefix, self._fixed = self._now, False
 
     def _settle_open_calls(self) -> None:
         for call in self._history.open_calls():

@@ -16,7 +16,7 @@ from agent.model.faults import FOREIGN, fault_in_stream, fault_of, fault_of_body
 from agent.model.repetition import RepetitionGuard
 from agent.model.sse import DONE, EventReader
 from agent.model.wire import Reader, request_body
-from agent.protocols import CallChunk, ModelChunk, ModelRequest, TextChunk, ThinkingChunk
+from agent.protocols import CallChunk, ModelChunk, ModelRequest, SentChunk, TextChunk, ThinkingChunk
 
 # llama-server sends a comment every 30 s while it works and a chunk for every batch of prompt it has read, so two
 # minutes without a byte mean that it is stuck, not slow.
@@ -46,7 +46,8 @@ class OpenAIModel:
         endpoint = await self._ensure_ready()
         if request.tools != self._tools[0]:
             self._tools = (request.tools, json.loads(request.tools) if request.tools else [])
-        body = request_body(request, endpoint.model, self._tools[1], self._extra)
+        body = request_body(request, endpoint, self._tools[1], self._extra)
+        yield SentChunk(body)
         reader, events, guard, started = Reader(), EventReader(), RepetitionGuard(), False
         stream: openai.AsyncStream[object] | None = None
         try:

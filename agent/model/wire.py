@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from agent.config.foreign import mapping
+from agent.events import Endpoint
 from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
 from agent.protocols import (
     CallChunk,
@@ -32,10 +34,28 @@ _REASONS: Mapping[str, Literal["stop", "tool_calls", "length"]] = {
 
 
 # ---- out
-def request_body(request: ModelRequest, model: str, tools: Sequence[Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How history is sent so that the server's template extends what is in its cache. beside: text beside calls goes
+    along; a template that moves it would have the model read its own words out of order. thoughts: go along; llama.cpp
+    alone is known to take them. exact: down to the blank space at their end."""
+
+    beside: bool = False
+    thoughts: bool = False
+    exact: bool = False
+
+    @classmethod
+    def of(cls, endpoint: Endpoint) -> Manner:
+        keeps, known = endpoint.rewrites or (), endpoint.rewrites is not None
+        return cls(known and "beside" not in keeps, bool(endpoint.engine), known and "thought" not in keeps)
+
+
+def request_body(
+    request: ModelRequest, endpoint: Endpoint, tools: Sequence[Any], extra: Mapping[str, Any]
+) -> dict[str, Any]:
     body: dict[str, Any] = {
-        "model": model,
-        "messages": messages_json(request.system, request.messages),
+        "model": endpoint.model,
+        "messages": messages_json(request.system, request.messages, Manner.of(endpoint)),
         "stream": True,
         "stream_options": {"include_usage": True},
         "return_progress": True,
@@ -45,10 +65,13 @@ def request_body(request: ModelRequest, model: str, tools: Sequence[Any], extra:
         body |= {"tools": list(tools), "parallel_tool_calls": True}
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
-    return body | dict(extra)
+    body |= extra
+    if "enable_thinking" in (switch := mapping(body.get("chat_template_kwargs"))):
+        body["chat_template_kwargs"] = {**switch, "think_first": request.think_first}
+    return body
 
 
-def messages_json(system: str, messages: Sequence[Message]) -> list[dict[str, Any]]:
+def messages_json(system: str, messages: Sequence[Message], manner: Manner) -> list[dict[str, Any]]:
     """History as the server accepts it, append-only: an earlier message is always rendered the same way.
 
     A reply without a word or a call (stopped before its first token) is left out, and the user messages that then
@@ -64,22 +87,23 @@ def messages_json(system: str, messages: Sequence[Message]) -> list[dict[str, An
                     out.append({"role": "user", "content": _clean(text)})
             case AssistantMessage():
                 if message.text.strip() or message.calls:
-                    out.append(_assistant(message))
+                    out.append(_assistant(message, manner))
             case ToolMessage(call_id=call_id, text=text):
                 out.append({"role": "tool", "tool_call_id": call_id, "content": _clean(text)})
     return out
 
 
-def _assistant(message: AssistantMessage) -> dict[str, Any]:
+def _assistant(message: AssistantMessage, manner: Manner) -> dict[str, Any]:
+    said: dict[str, Any] = {"role": "assistant", "content": _clean(message.text)}
+    if manner.thoughts and message.thinking:
+        said["reasoning_content"] = _clean(message.thinking if manner.exact else message.thinking.strip("\n"))
     if not message.calls:
-        return {"role": "assistant", "content": _clean(message.text)}
-    # Gemma 4's official template moves the text of a message with calls behind their results and closes the turn
-    # there: the model would read its own words out of order. So the text is not sent back.
+        return said
     calls = [
         {"id": c.id, "type": "function", "function": {"name": c.name or "unknown", "arguments": _object(c.arguments)}}
         for c in message.calls
     ]
-    return {"role": "assistant", "content": "", "tool_calls": calls}
+    return said | {"content": said["content"] if manner.beside else "", "tool_calls": calls}
 
 
 def _object(arguments: str) -> str:

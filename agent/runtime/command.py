@@ -23,12 +23,13 @@ _Flag: TypeAlias = tuple[str, str | int | float | Path | None]
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What one launch runs. draft: for the rung dflash; mtp: for the rung mtp."""
+    """What one launch runs. draft, mtp: for the rungs dflash and mtp. template: in place of the model's own."""
 
     binary: Path
     model: Path
     draft: Path | None = None
     mtp: Path | None = None
+    template: Path | None = None
 
 
 def ladder(profile: Profile, dialect: Dialect) -> tuple[Rung, ...]:
@@ -61,6 +62,8 @@ def build_command(profile: Profile, dialect: Dialect, plan: Plan, files: Files, 
 def _server(profile: Profile, dialect: Dialect, files: Files, port: int) -> Iterator[_Flag]:
     yield from (("--model", files.model), ("--alias", profile.title), ("--host", "127.0.0.1"), ("--port", port))
     yield from (("--parallel", 1), ("--jinja", None), ("--metrics", None))
+    if files.template is not None:
+        yield "--chat-template-file", files.template
     yield "--no-webui" if dialect.has("--no-webui") else "--no-ui", None
     if dialect.trace:
         yield "--verbosity", 4

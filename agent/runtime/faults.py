@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 FAULT_LINES = 400  # newest lines that are looked at for a cause
-FaultKind: TypeAlias = Literal["", "port", "memory", "draft", "engine"]
+FaultKind: TypeAlias = Literal["", "port", "memory", "draft", "engine", "template"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """kind: what may help: another port, a smaller plan, another way of drafting, another engine, or none of these."""
+    """kind: what may help: another port, a smaller plan, another way of drafting, another engine, the model's own
+    template, or none of these."""
 
     kind: FaultKind
     sentence: str
@@ -92,6 +93,7 @@ _FAULTS: tuple[tuple[str, FaultKind, str], ...] = (
         "draft",
         "The draft model does not belong to this model: the engine broke off.",
     ),
+    (r"failed to initialize chat template", "template", "was tried, and the engine cannot read it."),
     (
         r"argmax\.cu:\d+: GGML_ASSERT\(K <= 32\)",
         "engine",

@@ -23,6 +23,7 @@ HEADER_LIMIT = 128 << 20
 KEYS, TENSORS, LAYERS = 4096, 1 << 16, 1024  # more of them than any model has
 NAME_LIMIT = 1 << 16  # bytes of a key or a tensor's name (gguf.md)
 KEEP = 1024  # strings of so many bytes and arrays of so many numbers are kept; longer ones are only walked over
+TEMPLATE_KEEP = 1 << 20  # bytes of a chat template; the longest known has 40,000
 
 STRING, ARRAY, _BOOL = 8, 9, 7
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", _BOOL: "?", 10: "Q", 11: "q", 12: "d"}
@@ -55,7 +56,7 @@ class GgufFacts:
     kv_heads, sliding: one entry per layer. key_length, value_length: width of one head; *_swa: in sliding layers.
     window: tokens a sliding layer sees, 0: none slides. shared_kv_layers: the last so many layers have no KV of their
     own. context_length: tokens it was trained for, 0: not said. tokenizer_hash: over the token texts in their order,
-    "": no tokenizer. template_hash: "": no chat template.
+    "": no tokenizer. template: the chat template, "": it has none, or several of which one is for tools.
 
     Of a drafter only: block_size, mask_token (an id) and target_layers as the file numbers them: the layers' inputs in
     `dflash`, their outputs (one less) in `dflash-draft`."""
@@ -83,7 +84,7 @@ class GgufFacts:
     sliding: tuple[bool, ...] = ()
     shared_kv_layers: int = 0
     tokenizer_hash: str = ""
-    template_hash: str = ""
+    template: str = ""
     block_size: int | None = None
     mask_token: int | None = None
     target_layers: tuple[int, ...] = ()
@@ -170,15 +171,12 @@ class Header:
             raise Damaged("is damaged (a name of impossible length); download it again")
         return self.take(size).decode("utf-8", errors="replace")
 
-    def text(self, digest: _Digest | None) -> str | None:
-        """None when it is long; `digest` gets its bytes either way."""
+    def text(self, keep: int) -> str | None:
+        """None when it is longer than `keep` bytes."""
         size = self.number("Q")
-        if size <= KEEP:
-            data = self.take(size)
-            if digest:
-                digest.update(data)
-            return data.decode("utf-8", errors="replace")
-        self.chunks(size, digest)
+        if size <= keep:
+            return self.take(size).decode("utf-8", errors="replace")
+        self.skip(size)
         return None
 
     def chunks(self, size: int, digest: _Digest | None) -> None:
@@ -231,17 +229,15 @@ def _read(file: str, header: Header, size: int) -> GgufFacts:
 
 
 def _keys(header: Header, count: int) -> tuple[dict[str, _Value], dict[str, str]]:
-    """The short values, and the hashes of the two that are too long to keep."""
+    """The short values and the chat template ("" for other long texts), and the hash of the tokens."""
     values: dict[str, _Value] = {}
     digests: dict[str, str] = {}
     for _ in range(count):
         key, kind = header.name(), header.number("I")
-        hashed = key in ("tokenizer.ggml.tokens", "tokenizer.chat_template")
-        digest = hashlib.sha256() if hashed else None
+        digest = hashlib.sha256() if key == "tokenizer.ggml.tokens" else None
         if kind == STRING:
-            value = header.text(digest)
-            if value is not None:
-                values[key] = value
+            value = header.text(TEMPLATE_KEEP if key == "tokenizer.chat_template" else KEEP)
+            values[key] = "" if value is None else value
         elif kind == ARRAY:
             inner, length = header.number("I"), header.number("Q")
             if inner == STRING:
@@ -305,6 +301,9 @@ class _Keys:
     def maybe(self, *names: str) -> int | None:
         """Under the first of these names that the file has."""
         return next((self.number(n) for n in names if n in self._values), None)
+
+    def has(self, key: str) -> bool:
+        return key in self._values
 
     def text(self, key: str) -> str:
         value = self._values.get(key, "")
@@ -373,7 +372,7 @@ def _facts(file: str, size: int, keys: _Keys, digests: Mapping[str, str], tensor
         sliding=_sliding(keys, architecture, layers) if window else (False,) * layers,
         shared_kv_layers=min(layers, keys.number(a + "attention.shared_kv_layers")),
         tokenizer_hash=digests.get("tokenizer.ggml.tokens", ""),
-        template_hash=digests.get("tokenizer.chat_template", ""),
+        template="" if keys.has("tokenizer.chat_template.tool_use") else keys.text("tokenizer.chat_template"),
         block_size=keys.maybe(legacy + "block_size", a + "block_size") if drafter else None,
         mask_token=keys.maybe(legacy + "mask_token_id", "tokenizer.ggml.mask_token_id") if drafter else None,
         target_layers=keys.numbers(a + "target_layers") or keys.numbers(legacy + "target_layer_ids") or (),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent.errors import RuntimeFailure
-from agent.runtime.gguf import ARRAY, NUMBERS, STRING, Damaged, GgufFacts, Header, check_draft, read_gguf
+from agent.runtime.gguf import ARRAY, KEEP, NUMBERS, STRING, Damaged, GgufFacts, Header, check_draft, read_gguf
 
 OLD, NEW = "dflash-draft", "dflash"
 _UINT32, _FLOAT32 = 4, 6
@@ -91,7 +91,7 @@ def _key(file: BinaryIO, header: Header) -> _Key:
     name, kind = header.name(), header.number("I")
     begin = header.at
     if kind == STRING:
-        header.text(None)
+        header.text(KEEP)
     elif kind == ARRAY:
         inner, length = header.number("I"), header.number("Q")
         if inner == STRING:

