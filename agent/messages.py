@@ -68,8 +68,11 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
+    """`shown`: what the user wrote, where `text` says more than that; empty: `text` is all of it."""
+
     id: str
     text: str
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,10 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool returns: `text` for the model; `display` for the user (empty: show `text`)."""
+    """What a tool returns: `text` for the model; `display` for the user (empty: show `text`). `allowed`: the tools that
+    the rest of the turn keeps to, as in `core/narrowing`; empty: it says nothing of that."""
 
     text: str
     display: str = ""
     failed: bool = False
+    allowed: tuple[str, ...] = ()

@@ -59,6 +59,7 @@ WALLS = {
     "huggingface_hub": {"runtime.download"},
     "pynvml": {"runtime.hardware"},
     "subprocess": {"runtime.process", "tools.process", "workspace"},
+    "yaml": {"prompt.frontmatter"},
 }
 LAZY_IMPORTS = {"wiring", "cli"}
 LINES = 400

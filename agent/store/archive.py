@@ -109,7 +109,7 @@ def _info(path: Path) -> SessionInfo | None:
             for line in file:
                 event = decode(line)
                 if isinstance(event, TurnStarted):
-                    title = event.message.text.strip().split("\n", 1)[0][:80]
+                    title = (event.message.shown or event.message.text).strip().split("\n", 1)[0][:80]
                     break
         return SessionInfo(str(header["session"]), title, str(header.get("folder", "")), path.stat().st_mtime)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -114,7 +114,7 @@ class Picture:
             case TurnStarted(message=message, steered=steered):
                 if not steered:
                     self._timings = []
-                self._add(Said(f"user-{message.id}", text=message.text, steered=steered))
+                self._add(Said(f"user-{message.id}", text=message.shown or message.text, steered=steered))
             case StepStarted():
                 self._drop_open()
             case TextDelta(message_id=key, text=text):
