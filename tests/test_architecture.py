@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "commands": VOCABULARY | {"core", "config"},
     "tui": VOCABULARY | {"core", "commands", "config"},
     "headless": VOCABULARY | {"core", "commands", "config"},
-    "console": {"errors", "events", "protocols", "config", "commands", "runtime", "speech"},
+    "console": {"errors", "events", "protocols", "config", "commands", "prompt", "runtime", "speech"},
     "wiring": VOCABULARY
     | {
         "console",

@@ -125,7 +125,11 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
 
 
 def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
-    """`server`, `doctor` and `setup`. Raises AgentError."""
+    """Raises AgentError."""
+    if arguments.command == "skill":
+        from agent.wiring.trial import run_skill
+
+        return run_skill(arguments, Paths.from_env(env), env)
     from agent.console.commands import run
     from agent.wiring.engine import chosen_profile, locator, supervisor
 
