@@ -41,7 +41,8 @@ async def _understood(prompt: str, commands: Registry) -> Ask | Said:
         known = ", ".join(f"/{c.name}" for c in commands if c.headless)
         why = "There is no command" if command is None else "Without the screen there is no"
         raise ConfigError(f"{why} /{name}; there are: {known}.")
-    return await command.run(argument) or Said("")
+    answer = await command.run(argument)
+    return answer if isinstance(answer, Ask | Said) else Said("")
 
 
 async def run(
