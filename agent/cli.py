@@ -33,6 +33,7 @@ commands (each with --help):
   dflash-agent server start|stop|restart|status|logs
   dflash-agent session list|show|export|delete
   dflash-agent completion bash|zsh|fish           Tab in your shell: eval "$(dflash-agent completion bash)"
+  dflash-agent skill list|show|new|check          steps for kinds of work: docs/skills.md
 
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 engine not available, 4 permission needed but nobody to ask,
 5 limit reached, 130 Ctrl-C, 143 TERM"""

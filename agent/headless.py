@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from agent.codec import to_json
+from agent.commands.base import Ask, Registry, Said
 from agent.core.session import Session
 from agent.core.stats import step_figures, total_figures
+from agent.errors import ConfigError
 from agent.events import (
     DURABLE,
     AssistantAdded,
@@ -29,10 +31,34 @@ EXIT_NO_ENGINE = 3
 NO_ENGINE_KINDS = ("engine", "server")
 
 
+async def _understood(prompt: str, commands: Registry) -> Ask | Said:
+    """What a prompt says to the model, or what the slash command in it answers. Raises AgentError."""
+    written = commands.read(prompt)
+    if written is None:
+        return Ask(prompt)
+    command, name, argument = written
+    if command is None or not command.headless:
+        known = ", ".join(f"/{c.name}" for c in commands if c.headless)
+        why = "There is no command" if command is None else "Without the screen there is no"
+        raise ConfigError(f"{why} /{name}; there are: {known}.")
+    answer = await command.run(argument)
+    return answer if isinstance(answer, Ask | Said) else Said("")
+
+
 async def run(
-    session: Session, prompt: str, output: OutputFormat, write: Callable[[str], None], tell: Callable[[str], None]
+    session: Session,
+    prompt: str,
+    output: OutputFormat,
+    write: Callable[[str], None],
+    tell: Callable[[str], None],
+    commands: Registry,
 ) -> int:
-    """Runs one turn and returns the exit code. `write` takes text for stdout, `tell` one line for stderr."""
+    """Runs one turn, or one slash command, and returns the exit code. `write` takes text for stdout, `tell` one line
+    for stderr. Raises AgentError for a command that cannot be run."""
+    asked = await _understood(prompt, commands)
+    if isinstance(asked, Said):
+        _write_answer(session.id, TurnEnded(0, "done"), asked.text, [], output, write)
+        return EXIT_CODES["done"]
     known = len(session.past)
     events: list[DurableEvent] = []
     subscription = session.subscribe()
@@ -47,8 +73,8 @@ async def run(
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop, number)
-    session.submit(prompt)
-    said = _Said(tell)
+    session.submit(asked.text, shown=asked.shown, allowed=asked.allowed)
+    said = _Told(tell)
     async for event in subscription:
         if not isinstance(event, DURABLE):
             said.about(event)
@@ -65,11 +91,7 @@ async def run(
     await asyncio.gather(*cancelling)
     ended = next(e for e in events if isinstance(e, TurnEnded))
     text = next((e.message.text for e in reversed(events) if isinstance(e, AssistantAdded) and e.message.text), "")
-    if output == "text":
-        if text:
-            write(text if text.endswith("\n") else text + "\n")
-    else:
-        write(json.dumps(_result(session.id, ended, text, events), ensure_ascii=False) + "\n")
+    _write_answer(session.id, ended, text, events, output, write)
     if ended.detail:
         said.once(ended.detail)
     if stopped_by:
@@ -77,6 +99,20 @@ async def run(
     if ended.outcome == "failed" and ended.kind in NO_ENGINE_KINDS:
         return EXIT_NO_ENGINE
     return EXIT_CODES[ended.outcome]
+
+
+def _write_answer(
+    session_id: str,
+    ended: TurnEnded,
+    text: str,
+    events: list[DurableEvent],
+    output: OutputFormat,
+    write: Callable[[str], None],
+) -> None:
+    if output != "text":
+        write(json.dumps(_result(session_id, ended, text, events), ensure_ascii=False) + "\n")
+    elif text:
+        write(text if text.endswith("\n") else text + "\n")
 
 
 def failure(kind: str, message: str) -> str:
@@ -98,7 +134,7 @@ def _result(session_id: str | None, ended: TurnEnded, text: str, events: list[Du
     }
 
 
-class _Said:
+class _Told:
     """What a person at stderr should know while it works; each thing once."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:

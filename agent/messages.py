@@ -113,8 +113,10 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool returns: `text` for the model; `display` for the user (empty: show `text`)."""
+    """What a tool returns: `text` for the model; `display` for the user (empty: show `text`). `allowed`: the tools that
+    the rest of the turn keeps to, as in `core/narrowing`; empty: it says nothing of that."""
 
     text: str
     display: str = ""
     failed: bool = False
+    allowed: tuple[str, ...] = ()

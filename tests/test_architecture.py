@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "commands": VOCABULARY | {"core", "config"},
     "tui": VOCABULARY | {"core", "commands", "config"},
     "headless": VOCABULARY | {"core", "commands", "config"},
-    "console": {"errors", "events", "protocols", "config", "commands", "runtime", "speech"},
+    "console": {"errors", "events", "protocols", "config", "commands", "prompt", "runtime", "speech"},
     "wiring": VOCABULARY
     | {
         "console",
@@ -59,6 +59,7 @@ WALLS = {
     "huggingface_hub": {"runtime.download"},
     "pynvml": {"runtime.hardware"},
     "subprocess": {"runtime.process", "tools.process", "workspace"},
+    "yaml": {"prompt.frontmatter"},
 }
 LAZY_IMPORTS = {"wiring", "cli"}
 LINES = 400

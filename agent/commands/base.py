@@ -20,9 +20,12 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A message to the model, sent in the user's place."""
+    """A message to the model, sent in the user's place. `shown`: what the user sees of it; empty: all. `allowed`: the
+    tools its turn keeps to, as in `core/narrowing`; empty for all."""
 
     text: str
+    shown: str = ""
+    allowed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from agent.core.approvals import Approvals
+from agent.core.narrowing import kept_to, permits
 from agent.core.permissions import Grant, Mode, decide, grant_of, refusal
 from agent.errors import ToolFailure
 from agent.events import CallPlanned, Event, PermissionSettled, ResultAdded, ToolProgress
@@ -34,10 +35,11 @@ class Settings(Protocol):
 @dataclass(slots=True)
 class Tally:
     """Of one turn. waited: seconds spent asking the user. denied: the last thing that mattered was a permission that
-    nobody was there to give."""
+    nobody was there to give. rules: what the turn keeps to, as in `narrowing`."""
 
     waited: float = 0.0
     denied: bool = False
+    rules: tuple[str, ...] = ()
 
 
 class Dispatch:
@@ -60,6 +62,9 @@ class Dispatch:
         self._repair = repair
         self._grants: frozenset[Grant] = frozenset()
 
+    def rules(self, allowed: Sequence[str]) -> tuple[str, ...]:
+        return kept_to(allowed, self._tools)
+
     async def run(self, call: ToolCall, tally: Tally) -> ResultAdded:
         """Never raises but for cancellation."""
         try:
@@ -78,6 +83,7 @@ class Dispatch:
         output = await self._run(tool, params, ToolContext(call.id, plan, self._progress(call.id)))
         seconds = self._clock.monotonic() - started
         tally.denied = tally.denied and output.failed
+        tally.rules = self.rules(output.allowed) or tally.rules
         return ResultAdded(call.id, call.name, _cut(output.text), output.failed, seconds, output.display)
 
     def _unplanned(self, call: ToolCall, text: str) -> ResultAdded:
@@ -104,6 +110,9 @@ class Dispatch:
     async def _permit(self, planned: CallPlanned, plan: Plan, tally: Tally) -> str:
         """Empty when allowed, else what the model reads."""
         mode = self._settings.mode
+        if not permits(tally.rules, planned.tool, plan.command):
+            self._publish(PermissionSettled(planned.call_id, "denied", "rule"))
+            return refusal(plan.title, ", ".join(tally.rules), mode)
         verdict = decide(mode, plan, self._grants)
         if verdict == "allow":
             granted = grant_of(plan) in self._grants

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from agent.core.approvals import Approvals
@@ -39,6 +40,15 @@ from agent.messages import AssistantMessage, Prefix, UserMessage
 from agent.protocols import Clock, Journal, ModelClient, ModelRequest, Tool
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message that waits for its turn; the fields are those of `submit`."""
+
+    text: str
+    shown: str = ""
+    allowed: tuple[str, ...] = ()
 
 
 class Session:
@@ -82,7 +92,7 @@ class Session:
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
         self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, repair)
-        self._queue: deque[str] = deque()
+        self._queue: deque[Waiting] = deque()
         self._steering: deque[str] = deque()
         self._running: asyncio.Task[TurnResult] | None = None
         self._idle = asyncio.Event()
@@ -111,9 +121,14 @@ class Session:
         """The durable past, what is open now, then what comes."""
         return self._bus.subscribe()
 
-    def submit(self, text: str) -> None:
-        """Starts a turn, or queues it behind the running one."""
-        self._queue.append(text)
+    def holds(self, text: str) -> bool:
+        """Does it stand in what the model sees?"""
+        return any(text in m.text for m in self._history.view())
+
+    def submit(self, text: str, *, shown: str = "", allowed: Sequence[str] = ()) -> None:
+        """Starts a turn, or queues it behind the running one. `shown`: what the user wrote, where `text` says more.
+        `allowed`: tools the turn keeps to, as in `narrowing`; empty for all."""
+        self._queue.append(Waiting(text, shown, tuple(allowed)))
         if self.running:
             self._publish_queue()
         self._idle.clear()
@@ -129,7 +144,7 @@ class Session:
 
     async def cancel(self) -> tuple[str, ...]:
         """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
-        unsent = (*self._steering, *self._queue)
+        unsent = (*self._steering, *(w.shown or w.text for w in self._queue))
         self._steering.clear()
         self._queue.clear()
         if unsent:
@@ -214,17 +229,18 @@ class Session:
             while self._queue:
                 await self._one_turn(self._queue.popleft())
                 while self._steering:  # said too late for the turn it was meant for
-                    self._queue.appendleft(self._steering.pop())
+                    self._queue.appendleft(Waiting(self._steering.pop()))
             self._idle.set()
             self._wake.clear()
             await self._wake.wait()
 
-    async def _one_turn(self, text: str) -> None:
+    async def _one_turn(self, said: Waiting) -> None:
         self.turn += 1
         started = self._clock.monotonic()
-        self._add_user(text, steered=False)
+        self._add_user(said.text, steered=False, shown=said.shown)
         self._publish_queue()
         turn = Turn(self, self._model, self._dispatch, self._history, self.publish, self._clock, self._max_steps)
+        turn.tally.rules = self._dispatch.rules(said.allowed)
         self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
         await asyncio.wait([self._running])
         result = _result_of(self._running)
@@ -235,11 +251,12 @@ class Session:
         end = TurnEnded(self.turn, result.outcome, result.detail, result.kind, seconds, turn.tally.waited)
         self.publish(end)
         if unsent is not None:
-            self.publish(GivenBack(unsent.text))
+            self.publish(GivenBack(unsent.shown or unsent.text))
 
-    def _add_user(self, text: str, *, steered: bool) -> None:
-        told = news(self._prefix, self._now, self._history.view())
-        message = UserMessage(self.new_id(), f"{text}\n\n{told}", text) if told else UserMessage(self.new_id(), text)
+    def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
+        if told := news(self._prefix, self._now, self._history.view()):
+            text, shown = f"{text}\n\n{told}", shown or text
+        message = UserMessage(self.new_id(), text, shown)
         self._history.add(message)
         self.publish(TurnStarted(self.turn, message, steered))
 
@@ -254,7 +271,8 @@ class Session:
             self.add_result(ResultAdded(call.id, call.name, INTERRUPTED_CALL, failed=True, seconds=0.0))
 
     def _publish_queue(self) -> None:
-        self.publish(QueueChanged((*self._steering, *self._queue), len(self._steering)))
+        queued = (w.shown or w.text for w in self._queue)
+        self.publish(QueueChanged((*self._steering, *queued), len(self._steering)))
 
 
 def _is_mode(event: DurableEvent) -> TypeGuard[SettingsChanged]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,29 @@ from agent.protocols import Tool
 from agent.tools.bash import Bash
 from agent.tools.edit import Edit
 from agent.tools.process import ProcessBook
-from agent.tools.read import Read
+from agent.tools.read import Read, nothing
 from agent.tools.seen import Seen
 from agent.tools.write import Write
 from agent.workspace.paths import Workspace
 
 
-def build_tools(workspace: Workspace, env: Mapping[str, str], logs: Path, book: ProcessBook) -> tuple[Tool, ...]:
+def build_tools(
+    workspace: Workspace,
+    env: Mapping[str, str],
+    logs: Path,
+    book: ProcessBook,
+    *more: Tool,
+    beside: Callable[[Path], str] = nothing,
+) -> tuple[Tool, ...]:
+    """In the order of their names; `more` are those that need other parts of the house. `beside` as for Read."""
     seen = Seen()
-    return (Bash(workspace, env, logs, book), Edit(workspace, seen), Read(workspace, seen), Write(workspace, seen))
+    own = (
+        Bash(workspace, env, logs, book),
+        Edit(workspace, seen),
+        Read(workspace, seen, beside),
+        Write(workspace, seen),
+    )
+    return tuple(sorted((*own, *more), key=lambda tool: tool.name))
 
 
 def tool_schemas(tools: Sequence[Tool]) -> str:

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from agent.config.profile import Profile
     from agent.core.session import Session
     from agent.runtime.metrics import Totals
+    from agent.wiring.skills import Extensions
 
 LOG_BYTES = 2_000_000
+ASSUMED_CONTEXT = 32_768  # tokens, where a server of the user's own has not been asked yet
 
 
 class SystemClock:
@@ -62,10 +64,18 @@ class Parts:
         self.book = ProcessBook()
         self.can_ask = can_ask
         self.session: Session | None = None
+        self.registry = self._commands()
+        self.extensions: Extensions | None = None
+        self.start_notes: list[str] = [self.profile.note] if self.profile and self.profile.note else []
         self._totals: Callable[[], Awaitable[Totals | None]] | None = None
         self.server: Server = self._server()
         self.model = LateModel(self._client, self.server.suspect, self._totals)
         self._warming: asyncio.Task[Any] | None = None
+
+    @property
+    def context(self) -> int:
+        """Tokens, as far as they are known before the engine has been asked."""
+        return self.options.ctx or (self.profile.ctx if self.profile else ASSUMED_CONTEXT)
 
     # ---- building
     def _server(self) -> Server:
@@ -96,18 +106,30 @@ class Parts:
         """Raises ConfigError when the session to resume is not there."""
         from agent.core.session import Session
         from agent.model.repair import repair_arguments
-        from agent.prompt.instructions import read_instructions
+        from agent.prompt.instructions import Instructions, byte_limit
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
+        from agent.tools.skill import SkillTool
 
-        tools: tuple[Tool, ...] = build_tools(self.workspace, self.env, self.paths.logs, self.book)
+        instructions = Instructions(self.options.folder, self.paths.config, byte_limit(self.context))
+        if instructions.cut:
+            self.start_notes.append(f"Too long for the context and cut: {', '.join(map(str, instructions.cut))}.")
+        extensions = self._extensions()
+        lent = tuple(Path(os.path.realpath(s.folder)) for s in extensions.book.found.skills)
+        tools: tuple[Tool, ...] = build_tools(
+            replace(self.workspace, lent=lent),
+            self.env,
+            self.paths.logs,
+            self.book,
+            SkillTool(extensions.book, self._holds),
+            beside=lambda file: instructions.below(file, self._holds),
+        )
         journal, past = self._journal()
-        instructions = read_instructions(self.options.folder, self.paths.config)
         self.session = Session(
             model=self.model,
             tools=tools,
             tools_json=tool_schemas(tools),
-            system=build_system_prompt(self.options.folder, instructions),
+            system=build_system_prompt(self.options.folder, extensions.book.introduction(), instructions.text),
             journal=journal,
             clock=SystemClock(),
             repair=repair_arguments,
@@ -128,7 +150,30 @@ class Parts:
             raise AgentError("There is no conversation yet.")
         return self.session
 
-    def commands(self) -> Registry:
+    def _extensions(self) -> Extensions:
+        """Built once; a further session looks anew at what there is."""
+        from agent.wiring.skills import Extensions
+
+        if self.extensions is None:
+            self.extensions = Extensions(
+                self.options.folder,
+                self.paths,
+                self.env,
+                self.trust,
+                context=self.context,
+                mode=lambda: self.opened().mode,
+                holds=self._holds,
+            )
+            self.registry.add(self.extensions.own_command(self.registry))
+            self.start_notes += self.extensions.start_notes()
+        self.extensions.book.refresh()
+        self.registry.add(*self.extensions.commands())
+        return self.extensions
+
+    def _holds(self, text: str) -> bool:
+        return self.session is not None and self.session.holds(text)
+
+    def _commands(self) -> Registry:
         from agent import __version__
         from agent.commands.conversation import mode_command
         from agent.commands.server import doctor_command, server_command, status_command

@@ -68,7 +68,9 @@ def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: 
 
     async def work() -> int:
         session = parts.open_session()
-        answer = asyncio.create_task(run(session, prompt, output, _to_stdout, tell))
+        for note in parts.start_notes:
+            tell(note)
+        answer = asyncio.create_task(run(session, prompt, output, _to_stdout, tell, parts.registry))
 
         def stop() -> None:
             unread.append(True)
@@ -107,8 +109,8 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
         history=history.load(),
         remember=history.add,
         first_prompt=first_prompt,
-        commands=parts.commands(),
-        start_notes=(parts.profile.note,) if parts.profile and parts.profile.note else (),
+        commands=parts.registry,
+        start_notes=parts.start_notes,
         crash_log=parts.paths.logs / "dflash-agent.log",
     )
 
@@ -123,7 +125,11 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
 
 
 def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
-    """`server`, `doctor` and `setup`. Raises AgentError."""
+    """Raises AgentError."""
+    if arguments.command == "skill":
+        from agent.wiring.trial import run_skill
+
+        return run_skill(arguments, Paths.from_env(env), env)
     from agent.console.commands import run
     from agent.wiring.engine import chosen_profile, locator, supervisor
 
