@@ -140,7 +140,7 @@ def _quoted(front: list[str]) -> list[str]:
         while number < len(front) and front[number].startswith(found["indent"] + " "):
             value += " " + front[number].strip()
             number += 1
-        escaped = value.replace("'", "''")
+        escaped = value.lstrip("'\"").replace("'", "''")  # a quote that is never closed quotes nothing
         out.append(f"{found['indent']}{found['key']}: '{escaped}'")
     return out
 

@@ -316,10 +316,17 @@ def _short(skills: Sequence[Skill], shown: int) -> str:
 
 
 def matching(skills: Sequence[Skill], words: str) -> list[Skill]:
-    """Skills whose name or description has most of `words`, best first."""
-    wanted = {w for w in re.findall(r"\w+", words.lower()) if len(w) > 2}
-    scored = [(sum((w in s.name) * 2 + (w in s.description.lower()) for w in wanted), s) for s in skills]
+    """Skills whose name or description has some of `words`, best first."""
+    wanted = {w for w in re.findall(r"\w+", words.lower()) if len(w) > 2 or w.isdecimal()}
+    scored = [(sum(_score(w, s) for w in wanted), s) for s in skills]
     return [s for score, s in sorted(scored, key=lambda pair: -pair[0]) if score]
+
+
+def _score(word: str, skill: Skill) -> int:
+    """A whole word counts twice, one in the name twice again."""
+    about = skill.description.lower()
+    in_name = (word in skill.name) + (word in skill.name.split("-"))
+    return 2 * in_name + (word in about) + (word in re.findall(r"\w+", about))
 
 
 def _cut(text: str, width: int) -> str:

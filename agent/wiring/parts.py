@@ -164,7 +164,7 @@ class Parts:
                 mode=lambda: self.opened().mode,
                 holds=self._holds,
             )
-            self.registry.add(self.extensions.own_command(self.registry))
+            self.registry.add(*self.extensions.own_commands(self.registry))
             self.start_notes += self.extensions.start_notes()
         self.extensions.book.refresh()
         self.registry.add(*self.extensions.commands())

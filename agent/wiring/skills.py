@@ -16,6 +16,7 @@ from agent.errors import AgentError
 from agent.prompt.activation import expand
 from agent.prompt.custom import Custom, command_roots, find_commands, thing_of_file
 from agent.prompt.overview import overview, some
+from agent.prompt.repository import init_order
 from agent.prompt.skillbook import SkillBook
 from agent.prompt.skills import Root, Skill, load_page, roots
 
@@ -68,6 +69,7 @@ class Extensions:
         holds: Callable[[str], bool],
     ) -> None:
         self.book = SkillBook(skill_places(folder, paths, env), trust, lambda: facts(folder, mode()), context)
+        self._folder = folder
         self._trust = trust
         self._holds = holds
         self._places = command_roots(folder, paths.config, home_of(env))
@@ -98,8 +100,8 @@ class Extensions:
             said.append(f"{notes[0]}{more}")
         return said
 
-    def own_command(self, registry: Registry) -> Command:
-        """`/skills`; what it finds new becomes a command of `registry`."""
+    def own_commands(self, registry: Registry) -> tuple[Command, ...]:
+        """`/skills`, which makes what it finds new a command of `registry`, and `/init`."""
 
         def listing() -> str:
             found = self.book.refresh()
@@ -115,7 +117,12 @@ class Extensions:
             listing()
             return f"{count} of this folder count from now on, as they are." if count else "There is nothing to trust."
 
-        return skills_command(listing, trust)
+        def init(words: str) -> Ask:
+            order = init_order(self._folder)
+            return Ask(f"{order}\n\nThe user's words: {words}" if words else order, f"/init {words}".strip())
+
+        about = "write AGENTS.md from what this project shows"
+        return skills_command(listing, trust), asking_command("init", about, "[words]", init)
 
     def _starter(self, skill: Skill) -> Callable[[str], Ask]:
         def ask(arguments: str) -> Ask:
