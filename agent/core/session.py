@@ -128,6 +128,11 @@ class Session:
         if not self.running and (self._ahead is None or self._ahead.done()):
             self._ahead = asyncio.get_running_loop().create_task(self._read_ahead(), name="read-ahead")
 
+    async def read_now(self) -> int | None:
+        """As `read_ahead`, also on a server that others share: the user has asked for it. Raises AgentError."""
+        self.read = await self._model.read_ahead(self.request())
+        return self.read
+
     async def _read_ahead(self) -> None:
         with contextlib.suppress(AgentError):  # the next request meets the same fault, and says so
             self.read = await self._model.read_ahead(self.request())

@@ -131,6 +131,7 @@ class Parts:
 
     def commands(self) -> Registry:
         from agent import __version__
+        from agent.commands.cache import cache_command
         from agent.commands.conversation import mode_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
@@ -143,6 +144,7 @@ class Parts:
             [
                 *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
+                cache_command(self.opened, lambda: self.server.ensure_ready()),
                 server_command(lambda: self.server, own or AttachedRoom(lambda: self.server), profile is None),
                 status_command(self.opened, folder, label, __version__),
             ]

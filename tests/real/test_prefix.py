@@ -7,19 +7,22 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
+from agent.core.cache import Reading
 from agent.core.session import Session
 from agent.events import AssistantAdded, Event, PrefillProgress, ServerState, TurnEnded
-from agent.messages import AssistantMessage
+from agent.messages import AssistantMessage, Timings
 from agent.model.client import OpenAIModel
 from agent.model.repair import repair_arguments
 from agent.runtime.supervisor import Supervisor
 from agent.tools.process import ProcessBook
 from agent.tools.registry import build_tools, tool_schemas
 from agent.workspace.paths import Workspace
+from tests.core.test_cache import PLANTS, conversation
 from tests.fakes.core import MemoryJournal, RealClock
 from tests.real.conftest import Start
 from tests.real.tiny import Tiny, make_tiny
@@ -178,3 +181,33 @@ async def test_reading_ahead_stops_when_the_user_sends_and_what_was_read_serves(
     assert session.read is None, "it did not end by itself"
     assert event.cache > 100, "the part that had been read was used"
     await session.cancel()
+
+
+NOT_RENDERED = ("arguments serialised anew", "thinking switched", "model")  # of no weight for this template
+
+
+async def test_planted_breaks_are_named_by_what_the_engine_really_read_again(start: Start, gemma: Tiny) -> None:
+    endpoint = await start(gemma.target).ensure_ready()
+    headers = {"Authorization": f"Bearer {endpoint.api_key}"}
+    async with httpx2.AsyncClient(base_url=endpoint.base_url, headers=headers, trust_env=False, timeout=60) as client:
+
+        async def ask(body: dict[str, Any]) -> AssistantMessage:
+            switch = {**body["chat_template_kwargs"], "think_first": False}
+            asked = {**body, "chat_template_kwargs": switch, "max_tokens": 1, "temperature": 0}
+            answer = await client.post("/v1/chat/completions", json=asked)
+            assert answer.status_code == 200, answer.text
+            t = answer.json()["timings"]
+            return AssistantMessage("m", "", timings=Timings(t["cache_n"], t["prompt_n"], None, t["predicted_n"]))
+
+        for plant in PLANTS:
+            before, reading = conversation(), Reading()
+            reading.server(endpoint)
+            reading.judge(before, await ask(before))
+            after = conversation()
+            plant.change(after)
+            after["messages"] += [{"role": "assistant", "content": "x"}, {"role": "user", "content": "next"}]
+            found = reading.judge(after, await ask(after))
+            if plant.name in NOT_RENDERED:
+                assert found is None, (plant.name, found)
+            else:
+                assert found and found.whose == plant.whose and plant.says in found.what, (plant.name, found)
