@@ -122,6 +122,11 @@ class ModelClient(Protocol):
     which makes the server stop generating."""
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]: ...
+    async def read_ahead(self, request: ModelRequest) -> int | None:
+        """Has the server read what `request` will begin with once the user's next message ends it. Returns the tokens
+        that were read; None where nothing was: the server cannot, works for somebody else, or holds it already. Raises
+        a ModelFault. Cancelling closes the connection at once."""
+        ...
 
 
 # ---- engine

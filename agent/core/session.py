@@ -95,6 +95,8 @@ class Session:
         self._queue: deque[Waiting] = deque()
         self._steering: deque[str] = deque()
         self._running: asyncio.Task[TurnResult] | None = None
+        self._ahead: asyncio.Task[None] | None = None
+        self.read: int | None = None  # tokens that were read ahead; None: none
         self._idle = asyncio.Event()
         self._idle.set()
         self._wake = asyncio.Event()
@@ -129,10 +131,26 @@ class Session:
         """Starts a turn, or queues it behind the running one. `shown`: what the user wrote, where `text` says more.
         `allowed`: tools the turn keeps to, as in `narrowing`; empty for all."""
         self._queue.append(Waiting(text, shown, tuple(allowed)))
+        if self._ahead is not None:
+            self._ahead.cancel()
         if self.running:
             self._publish_queue()
         self._idle.clear()
         self._wake.set()
+
+    def read_ahead(self) -> None:
+        """Has the server read what the next request begins with while the user types; a message ends it."""
+        if not self.running and (self._ahead is None or self._ahead.done()):
+            self._ahead = asyncio.get_running_loop().create_task(self._read_ahead(), name="read-ahead")
+
+    async def read_now(self) -> int | None:
+        """As `read_ahead`, also on a server that others share: the user has asked for it. Raises AgentError."""
+        self.read = await self._model.read_ahead(self.request())
+        return self.read
+
+    async def _read_ahead(self) -> None:
+        with contextlib.suppress(AgentError):  # the next request meets the same fault, and says so
+            self.read = await self._model.read_ahead(self.request())
 
     def steer(self, text: str) -> None:
         """Joins the running turn after the current tool call; without a running turn it starts one."""
@@ -171,6 +189,8 @@ class Session:
         await self._idle.wait()
 
     async def close(self) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
         if not self._runner.done():
             await self.cancel()
             self._runner.cancel()

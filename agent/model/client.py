@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -12,6 +13,8 @@ import openai
 from agent.config.foreign import is_local
 from agent.errors import Looping, Refused
 from agent.events import Endpoint
+from agent.messages import UserMessage
+from agent.model.ahead import GUESSES, read_ahead
 from agent.model.faults import FOREIGN, fault_in_stream, fault_of, fault_of_body
 from agent.model.repetition import RepetitionGuard
 from agent.model.sse import DONE, EventReader
@@ -40,6 +43,7 @@ class OpenAIModel:
         self._client: openai.AsyncOpenAI | None = None
         self._endpoint: Endpoint | None = None
         self._tools: tuple[str, list[Any]] = ("", [])
+        self._sent: tuple[Endpoint, Mapping[str, Any]] | None = None  # the newest request, and to whom
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         """Raises a ModelFault, or what `ensure_ready` raises. Closing the generator closes the connection."""
@@ -47,6 +51,7 @@ class OpenAIModel:
         if request.tools != self._tools[0]:
             self._tools = (request.tools, json.loads(request.tools) if request.tools else [])
         body = request_body(request, endpoint, self._tools[1], self._extra)
+        self._sent = (endpoint, body)
         yield SentChunk(body)
         reader, events, guard, started = Reader(), EventReader(), RepetitionGuard(), False
         stream: openai.AsyncStream[object] | None = None
@@ -87,6 +92,18 @@ class OpenAIModel:
                 await stream.close()
         yield reader.finish()
 
+    async def read_ahead(self, request: ModelRequest) -> int | None:
+        endpoint = await self._ensure_ready()
+        tools: list[Any] = json.loads(request.tools) if request.tools else []
+        if not endpoint.engine or (self._sent and self._sent[0] == endpoint and _begins(self._sent[1], request, tools)):
+            return None
+        asked = [replace(request, messages=(*request.messages, UserMessage("", guess))) for guess in GUESSES]
+        bodies = [request_body(r, endpoint, tools, self._extra) for r in asked]
+        try:
+            return await read_ahead(await self._client_for(endpoint), endpoint.base_url, bodies)
+        except FOREIGN as error:
+            raise fault_of(error, started=False, silence=self._silence) from error
+
     async def _client_for(self, endpoint: Endpoint) -> openai.AsyncOpenAI:
         if self._client is None or endpoint != self._endpoint:
             if not (endpoint.api_key.isascii() and endpoint.api_key.isprintable()):
@@ -107,6 +124,13 @@ class OpenAIModel:
             )
             self._endpoint = endpoint
         return self._client
+
+
+def _begins(sent: Mapping[str, Any], request: ModelRequest, tools: list[Any]) -> bool:
+    """Whether all that is known of the next request stood at the beginning of one that was sent: a new session in the
+    place of the one before. The whole history of another one is never taken for known."""
+    system = [{"role": "system", "content": request.system}] if request.system else []
+    return not request.messages and sent.get("tools", []) == tools and sent["messages"][: len(system)] == system
 
 
 _RawStream = openai.AsyncStream[object]

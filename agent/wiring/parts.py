@@ -19,6 +19,7 @@ from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, ServerState
 from agent.protocols import Journal, ModelClient, Server, Tool
+from agent.runtime.lock import holders
 from agent.runtime.record import Home
 from agent.wiring.options import Options
 
@@ -175,6 +176,7 @@ class Parts:
 
     def _commands(self) -> Registry:
         from agent import __version__
+        from agent.commands.cache import cache_command
         from agent.commands.conversation import mode_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
@@ -187,6 +189,7 @@ class Parts:
             [
                 *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
+                cache_command(self.opened, lambda: self.server.ensure_ready()),
                 server_command(lambda: self.server, own or AttachedRoom(lambda: self.server), profile is None),
                 status_command(self.opened, folder, label, __version__),
             ]
@@ -220,6 +223,12 @@ class Parts:
         the server, and again at the first request."""
         with contextlib.suppress(AgentError):
             await asyncio.gather(self.server.ensure_ready(), self.model.ready())
+            if self.session and self._alone():
+                self.session.read_ahead()
+
+    def _alone(self) -> bool:
+        """Whether the engine has nothing else to do and nothing of others to lose: it has one slot for all windows."""
+        return self.can_ask and self.profile is not None and holders(Home.of(self.paths.state, self.profile).lease) == 1
 
     async def close(self) -> None:
         if self.session is not None:
