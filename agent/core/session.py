@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from agent.core.approvals import Approvals
@@ -36,7 +36,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Prefix, UserMessage
-from agent.protocols import Clock, Journal, ModelClient, ModelRequest, Tool
+from agent.protocols import CallReader, Clock, Journal, ModelClient, ModelRequest, Tool
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 
@@ -55,7 +55,7 @@ class Session:
         system: str,
         journal: Journal,
         clock: Clock,
-        repair: Callable[[str], str | None],
+        reader: CallReader,
         past: Sequence[DurableEvent] = (),
         mode: Mode = "ask",
         can_ask: bool = True,
@@ -76,12 +76,13 @@ class Session:
         self._reading = Reading(held(past))
         self._journal = journal
         self._clock = clock
+        self._reader = reader
         self._max_steps = max_steps
         self._max_tokens = max_tokens
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
-        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, repair)
+        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader)
         self._queue: deque[str] = deque()
         self._steering: deque[str] = deque()
         self._running: asyncio.Task[TurnResult] | None = None
@@ -224,7 +225,9 @@ class Session:
         started = self._clock.monotonic()
         self._add_user(text, steered=False)
         self._publish_queue()
-        turn = Turn(self, self._model, self._dispatch, self._history, self.publish, self._clock, self._max_steps)
+        turn = Turn(
+            self, self._model, self._dispatch, self._history, self.publish, self._clock, self._reader, self._max_steps
+        )
         self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
         await asyncio.wait([self._running])
         result = _result_of(self._running)

@@ -95,7 +95,7 @@ class Parts:
     def open_session(self) -> Session:
         """Raises ConfigError when the session to resume is not there."""
         from agent.core.session import Session
-        from agent.model.repair import repair_arguments
+        from agent.model.calls import LenientCalls
         from agent.prompt.instructions import read_instructions
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
@@ -110,7 +110,7 @@ class Parts:
             system=build_system_prompt(self.options.folder, instructions),
             journal=journal,
             clock=SystemClock(),
-            repair=repair_arguments,
+            reader=LenientCalls(),
             past=past,
             mode=self.options.mode,
             can_ask=self.can_ask,

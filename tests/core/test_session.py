@@ -94,9 +94,9 @@ async def test_results_stand_in_the_order_of_the_calls_and_ids_are_made_unique()
     ("chunk", "says"),
     [
         (CallChunk(0, "c1", "no_such", "{}"), "The tools are: bash"),
-        (CallChunk(0, "c1", "bash", '{"value": '), "not a JSON object"),
+        (CallChunk(0, "c1", "bash", '{"value": '), "not a JSON object. Send it again as one JSON object: bash(value?"),
         (CallChunk(0, "c1", "bash", '"text"'), "not a JSON object"),
-        (CallChunk(0, "c1", "bash", '{"value": {"a": 1}}'), "Wrong arguments"),
+        (CallChunk(0, "c1", "bash", '{"value": {"a": 1}}'), "`value` must be text, not an object. Expected: bash("),
     ],
 )
 async def test_a_faulty_call_runs_nothing_and_tells_the_model_why(chunk: CallChunk, says: str) -> None:
@@ -224,7 +224,7 @@ async def test_a_turn_without_a_whole_answer_says_so(steps: list[Any], outcome: 
 async def test_the_same_failing_call_again_and_again_ends_the_turn() -> None:
     model = ScriptedModel(*[calls(call("nope", value="x")) for _ in range(10)])
     end = of(TurnEnded, await one_turn(open_session(model)))[0]
-    assert end.kind == "repeated_failure" and len(model.requests) == 4
+    assert end.kind == "repeated" and len(model.requests) == 3 and end.detail.endswith("?")
 
 
 async def test_the_step_limit_ends_the_turn() -> None:
@@ -252,7 +252,7 @@ async def test_steering_joins_after_the_current_call_and_the_rest_is_skipped() -
 
 @pytest.mark.parametrize(("decision", "runs"), [("once", 1), ("session", 2), ("denied", 0)])
 async def test_the_user_decides_and_the_session_remembers(decision: Any, runs: int) -> None:
-    model = ScriptedModel(calls(call("bash", "a", 0, value="ls"), call("bash", "b", 1, value="ls")), text("ok"))
+    model = ScriptedModel(calls(call("bash", "a", value="ls")), calls(call("bash", "b", value="ls")), text("ok"))
     tool = FakeTool()
     session = open_session(model, tool, mode="ask")
     subscription = session.subscribe()
