@@ -54,7 +54,7 @@ class ServerUnavailable(ModelFault):
 
     kind = "server"
     retryable = True
-    busy = False
+    busy: bool = False
 
 
 class Stalled(ModelFault):
