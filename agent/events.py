@@ -188,7 +188,8 @@ class QueueChanged:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """The user's message of the turn that has just ended: it was too big to be sent and left the conversation."""
+    """What the user said and nobody has read: the message of the turn that has just ended, which was too big to be sent
+    and left the conversation, or what waited behind a turn that failed."""
 
     text: str
 

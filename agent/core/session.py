@@ -128,13 +128,18 @@ class Session:
         self._steering.append(text)
         self._publish_queue()
 
-    async def cancel(self) -> tuple[str, ...]:
-        """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
+    def take_back(self) -> tuple[str, ...]:
+        """What still waits to be sent, in that order; it waits no longer."""
         unsent = (*self._steering, *self._queue)
         self._steering.clear()
         self._queue.clear()
         if unsent:
             self._publish_queue()
+        return unsent
+
+    async def cancel(self) -> tuple[str, ...]:
+        """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
+        unsent = self.take_back()
         if self._running is not None:
             self._running.cancel()
         await self._idle.wait()
@@ -213,14 +218,17 @@ class Session:
     async def _run(self) -> None:
         while True:
             while self._queue:
-                await self._one_turn(self._queue.popleft())
+                result = await self._one_turn(self._queue.popleft())
                 while self._steering:  # said too late for the turn it was meant for
                     self._queue.appendleft(self._steering.pop())
+                if result.outcome == "failed" and result.kind != ContextOverflow.kind and self._queue:
+                    # it was said in the belief that this turn would succeed, and would mostly fail like it
+                    self.publish(GivenBack("\n\n".join(self.take_back())))
             self._idle.set()
             self._wake.clear()
             await self._wake.wait()
 
-    async def _one_turn(self, text: str) -> None:
+    async def _one_turn(self, text: str) -> TurnResult:
         self.turn += 1
         started = self._clock.monotonic()
         self._add_user(text, steered=False)
@@ -239,6 +247,7 @@ class Session:
         self.publish(end)
         if unsent is not None:
             self.publish(GivenBack(unsent.text))
+        return result
 
     def _add_user(self, text: str, *, steered: bool) -> None:
         told = news(self._prefix, self._now, self._history.view())

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agent.core.bus import Subscription
+from agent.core.retry import BUSY_PAUSE, Retries
 from agent.core.session import Session
-from agent.errors import ContextOverflow, ServerUnavailable, ToolFailure
+from agent.errors import BadReply, ContextOverflow, Refused, ServerUnavailable, ToolFailure
 from agent.events import (
     DURABLE,
     AssistantAdded,
@@ -164,6 +165,42 @@ async def test_cancel_gives_back_what_was_not_sent() -> None:
     await session.close()
 
 
+async def test_what_waits_can_be_taken_back_and_is_then_not_sent() -> None:
+    gate = asyncio.Event()
+    model = ScriptedModel([TextChunk("a"), gate, finish("stop")])
+    session = open_session(model)
+    session.submit("first")
+    while not session.past:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    session.submit("second")
+    session.steer("third")
+    assert session.take_back() == ("third", "second")
+    assert session.take_back() == ()
+    gate.set()
+    await session.idle()
+    await session.close()
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(("fault", "sent"), [(Refused("no"), 1), (ContextOverflow("no", 9, 8), 2), (None, 2)])
+async def test_what_waits_behind_a_turn_that_failed_is_given_back(fault: Any, sent: int) -> None:
+    gate = asyncio.Event()
+    model = ScriptedModel([gate, fault or finish("stop")], text("fine"))
+    session = open_session(model)
+    reader = asyncio.create_task(collect(session.subscribe()))
+    session.submit("first")
+    while not session.past:
+        await asyncio.sleep(0)
+    session.submit("second")
+    gate.set()
+    await session.idle()
+    await session.close()
+    given = [e.text for e in of(GivenBack, await reader)]
+    assert len(model.requests) == sent
+    assert ("second" in given) == (sent == 1)
+
+
 async def test_half_a_call_is_never_run_and_what_was_said_is_kept() -> None:
     tool = FakeTool()
     broken = [TextChunk("I will "), CallChunk(0, "c", "bash", '{"value": "rm'), ServerUnavailable("gone")]
@@ -171,6 +208,7 @@ async def test_half_a_call_is_never_run_and_what_was_said_is_kept() -> None:
     events = await one_turn(open_session(model, tool))
     (added,) = of(AssistantAdded, events)
     assert (added.message.text, added.message.calls, added.message.finish) == ("I will ", (), "error")
+    assert [c.arguments for c in added.message.cut] == ['{"value": "rm'], "it stays to be seen"
     assert tool.ran == [] and of(TurnEnded, events)[0].outcome == "failed"
     assert len(model.requests) == 2
 
@@ -180,6 +218,38 @@ async def test_a_reply_that_breaks_off_is_asked_for_once_more_and_leaves_one_ans
     events = await one_turn(open_session(model))
     assert [a.message.text for a in of(AssistantAdded, events)] == ["whole"]
     assert model.requests[0].messages == model.requests[1].messages
+    assert len(of(StepRetrying, events)) == 1 and of(TurnEnded, events)[0].outcome == "done"
+
+
+@pytest.mark.parametrize("stop", [True, False])
+async def test_what_had_arrived_stays_when_the_next_attempt_brings_nothing(stop: bool) -> None:
+    away: list[Any] = [ServerUnavailable("gone")]
+    session = open_session(ScriptedModel([TextChunk("half an ans"), BadReply("broke off")], away, away, away))
+    reader = asyncio.create_task(collect(session.subscribe()))
+    session.submit("go")
+    if stop:
+        async for event in session.subscribe():
+            if isinstance(event, StepRetrying):
+                await session.cancel()
+                break
+    await session.idle()
+    await session.close()
+    events = await reader
+    finish_, outcome = ("interrupted", "interrupted") if stop else ("error", "failed")
+    assert [(a.message.text, a.message.finish) for a in of(AssistantAdded, events)] == [("half an ans", finish_)]
+    assert of(TurnEnded, events)[0].outcome == outcome
+
+
+async def test_a_server_that_is_busy_is_waited_for_and_said_once() -> None:
+    def busy() -> ServerUnavailable:
+        fault = ServerUnavailable("no slot is free")
+        fault.busy = True
+        return fault
+
+    retries = Retries()
+    pauses = [retries.after(busy(), started=False) for _ in range(100)]
+    assert pauses[:60] == [BUSY_PAUSE] * 60 and pauses[-1] is None
+    events = await one_turn(open_session(ScriptedModel([busy()], text("fine"))))
     assert len(of(StepRetrying, events)) == 1 and of(TurnEnded, events)[0].outcome == "done"
 
 
