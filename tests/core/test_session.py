@@ -183,10 +183,12 @@ async def test_what_waits_can_be_taken_back_and_is_then_not_sent() -> None:
     assert len(model.requests) == 1
 
 
-@pytest.mark.parametrize(("fault", "sent"), [(Refused("no"), 1), (ContextOverflow("no", 9, 8), 2), (None, 2)])
+@pytest.mark.parametrize(
+    ("fault", "sent"), [(Refused("no"), 1), (ContextOverflow("no", 9, 8), 2), (TextChunk("hi"), 2)]
+)
 async def test_what_waits_behind_a_turn_that_failed_is_given_back(fault: Any, sent: int) -> None:
     gate = asyncio.Event()
-    model = ScriptedModel([gate, fault or finish("stop")], text("fine"))
+    model = ScriptedModel([gate, fault, finish("stop")], text("fine"))
     session = open_session(model)
     reader = asyncio.create_task(collect(session.subscribe()))
     session.submit("first")
