@@ -14,7 +14,7 @@ from agent.core.stats import call_figures
 from agent.events import AssistantAdded, CallPlanned, DurableEvent, ResultAdded, TurnEnded
 from agent.messages import ToolCall
 from agent.model.calls import LenientCalls
-from agent.model.wire import messages_json
+from agent.model.wire import Manner, messages_json
 from agent.protocols import CallChunk, TextChunk
 from agent.tools.process import ProcessBook
 from agent.tools.registry import build_tools
@@ -91,7 +91,7 @@ async def test_what_it_took_to_read_the_calls_is_counted(tmp_path: Path) -> None
 async def test_the_model_sees_the_call_that_ran_not_an_empty_one(tmp_path: Path) -> None:
     (case,) = (c for c in CORPUS if c["id"] == "trailing_comma")
     _, model = await events_of(case, tmp_path)
-    sent = messages_json("", model.requests[-1].messages)[1]["tool_calls"][0]["function"]["arguments"]
+    sent = messages_json("", model.requests[-1].messages, Manner())[1]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(sent) == {"file": "a.txt", "text": "one\n"}
 
 
