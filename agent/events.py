@@ -12,6 +12,7 @@ from agent.messages import AssistantMessage, ToolMessage, UserMessage
 Outcome: TypeAlias = Literal["done", "interrupted", "failed", "limit", "denied"]
 PlanKind: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "fetch", "think", "other"]
 Decision: TypeAlias = Literal["once", "session", "always", "denied"]
+Mending: TypeAlias = Literal["repaired", "coerced", "refused"]
 Owner: TypeAlias = Literal["system", "tools", "message", "thinking", "template", "server", "compaction"]
 ServerKind: TypeAlias = Literal["stopped", "starting", "ready", "stopping", "failed"]
 
@@ -49,7 +50,8 @@ class AssistantAdded:
 
 @dataclass(frozen=True, slots=True)
 class CallPlanned:
-    """What a call will do, before it does it. `preview`: the diff of an edit, or text."""
+    """What a call will do, before it does it. `preview`: the diff of an edit, or text. `mending`: what it took to read
+    its arguments (broken JSON repaired, values coerced to the tool's schema), or that they could not be read."""
 
     call_id: str
     tool: str
@@ -58,6 +60,7 @@ class CallPlanned:
     paths: tuple[str, ...] = ()
     command: str | None = None
     preview: str = ""
+    mending: tuple[Mending, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,8 @@ class QueueChanged:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """The user's message of the turn that has just ended: it was too big to be sent and left the conversation."""
+    """What the user said and nobody has read: the message of the turn that has just ended, which was too big to be sent
+    and left the conversation, or what waited behind a turn that failed."""
 
     text: str
 

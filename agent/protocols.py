@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -126,6 +126,26 @@ class ModelClient(Protocol):
         """Has the server read what `request` will begin with once the user's next message ends it. Returns the tokens
         that were read; None where nothing was: the server cannot, works for somebody else, or holds it already. Raises
         a ModelFault. Cancelling closes the connection at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the arguments of a call say. `fields` None: they cannot be read without guessing, and `fault` says why in a
+    few words. `mended`: they were not in the format that was asked for."""
+
+    fields: Mapping[str, Any] | None
+    mended: bool = False
+    fault: str = ""
+
+
+class CallReader(Protocol):
+    """Reads calls as models really write them. It reads or refuses, and never completes what was cut short."""
+
+    def arguments(self, raw: str) -> Arguments: ...
+    def calls_in(self, text: str, tools: Collection[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Calls that stand in an answer as text: the answer without them, and name and arguments of each. Without
+        any, the answer as it is."""
         ...
 
 

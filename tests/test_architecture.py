@@ -58,6 +58,7 @@ WALLS = {
     "git": {"workspace"},
     "huggingface_hub": {"runtime.download"},
     "pynvml": {"runtime.hardware"},
+    "pyjson5": {"model"},
     "subprocess": {"runtime.process", "tools.process", "workspace"},
     "yaml": {"prompt.frontmatter"},
 }

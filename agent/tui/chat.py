@@ -36,6 +36,7 @@ from agent.tui.status import Status, shows_mode
 from agent.tui.transcript import Transcript
 
 NARROW, LOW = 20, 10  # columns below which a note stands in for the screen; rows below which the frame goes
+STOPPING = "Stopping …"
 TWICE = 2.0  # seconds between the two Ctrl+C that quit
 
 
@@ -81,6 +82,7 @@ class Chat(Screen[None]):
         self.commands = commands
         self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
         composer.complete = self._complete
+        composer.take_back = self._take_back
         self.session: Session | None = None
         self._unsent: list[Ask] = []
         self._first_prompt = first_prompt
@@ -268,11 +270,20 @@ class Chat(Screen[None]):
             self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
 
     async def _cancel(self, session: Session) -> None:
-        self._give_back("\n\n".join(await session.cancel()))
+        self._hint(STOPPING)
+        unsent = await session.cancel()
+        if self.status.hint == STOPPING:
+            self._hint("")
+        self._give_back("\n\n".join(unsent))
+
+    def _take_back(self) -> str:
+        return "\n\n".join(self.session.take_back()) if self.session is not None else ""
 
     def _give_back(self, text: str) -> None:
-        if text and not self.composer.text.strip():
-            self.composer.put(text)
+        """Before what is being written: it was said before."""
+        if text:
+            written = self.composer.whole()
+            self.composer.put(f"{text}\n\n{written}" if written.strip() else text)
 
     @on(Approval.Answered)
     def _answered(self, message: Approval.Answered) -> None:

@@ -47,6 +47,7 @@ class Gauge:
     timings: list[Timings] = field(default_factory=list[Timings])
     context: int | None = None
     prefill: PrefillProgress | None = None
+    prefill_at: float = 0.0
     download: DownloadProgress | None = None
     _ratio: float = CHARACTERS_PER_TOKEN
     _written: int = 0
@@ -80,7 +81,7 @@ class Gauge:
                 self._window.clear()
                 self._become("waiting", now)
             case PrefillProgress():
-                self.prefill = event
+                self.prefill, self.prefill_at = event, now
                 self._become("reading", now)
             case TextDelta(text=text) | ThinkingDelta(text=text) | CallDelta(text=text):
                 self._become("writing", now)
@@ -120,7 +121,8 @@ class Gauge:
 
     def _reply(self, event: AssistantAdded, now: float) -> None:
         timings, usage = event.message.timings, event.message.usage
-        self.timings.append(timings)
+        if timings != Timings():  # a reply that was stopped has none
+            self.timings.append(timings)
         if timings.predicted_n and self._written > 20:
             self._ratio = min(8.0, max(1.0, self._written / timings.predicted_n))
         if usage.prompt_tokens is not None:

@@ -106,7 +106,7 @@ class Parts:
     def open_session(self) -> Session:
         """Raises ConfigError when the session to resume is not there."""
         from agent.core.session import Session
-        from agent.model.repair import repair_arguments
+        from agent.model.calls import LenientCalls
         from agent.prompt.instructions import Instructions, byte_limit
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
@@ -133,7 +133,7 @@ class Parts:
             system=build_system_prompt(self.options.folder, extensions.book.introduction(), instructions.text),
             journal=journal,
             clock=SystemClock(),
-            repair=repair_arguments,
+            reader=LenientCalls(),
             past=past,
             mode=self.options.mode,
             can_ask=self.can_ask,
