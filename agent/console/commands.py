@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from agent.config.paths import Paths
 from agent.config.profile import Profile
 from agent.console import doctor, server, setup
+from agent.progress import Lines, Phase
 
 
 def run(
@@ -22,8 +23,11 @@ def run(
 ) -> int:
     """The exit status. `profile`: as the flags ask for; `locate`: where a model file lies. Raises AgentError."""
 
-    def report(phase: str) -> None:
-        print(phase, file=sys.stderr, flush=True)
+    lines = Lines()
+
+    def report(phase: Phase) -> None:
+        if line := lines.line(phase):
+            print(line, file=sys.stderr, flush=True)
 
     match arguments.verb if arguments.command == "server" else arguments.command:
         case "stop":

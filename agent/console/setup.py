@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.config.paths import Paths
@@ -11,6 +11,7 @@ from agent.config.profile import Profile
 from agent.console.doctor import Locate, examine, sources_of, text_of
 from agent.console.server import MakeSupervisor
 from agent.events import ServerState
+from agent.progress import Report
 from agent.runtime.gguf import GgufFacts
 from agent.runtime.hardware import Gpu, Machine, read_machine
 from agent.runtime.planner import GIB, Wish, make_plan, table
@@ -45,7 +46,7 @@ KNOWN: dict[str, GgufFacts] = {
 }
 
 
-async def setup(profile: Profile, paths: Paths, make: MakeSupervisor, report: Callable[[str], None]) -> int:
+async def setup(profile: Profile, paths: Paths, make: MakeSupervisor, report: Report) -> int:
     """Gets everything, starts the engine, looks at its first answers, says how fast it was, and lets go of it."""
     notes: list[str] = []
 

@@ -20,6 +20,7 @@ import httpx2
 from agent.config.profile import Profile, Rung, rungs
 from agent.errors import AgentError, RuntimeFailure
 from agent.events import Endpoint, ServerState
+from agent.progress import Phase, Report, Stage
 from agent.runtime.canary import Verdict, sing
 from agent.runtime.command import Files, build_command, engine_environment
 from agent.runtime.dialect import Dialect
@@ -62,7 +63,7 @@ class Supervisor:
     def __init__(
         self,
         profile: Profile,
-        provide: Callable[[Callable[[str], None]], Awaitable[Provision]],
+        provide: Callable[[Report], Awaitable[Provision]],
         env: Mapping[str, str],
         home: Home,
         publish: Callable[[ServerState], None],
@@ -163,7 +164,7 @@ class Supervisor:
         starting = FileLock(self._home.start_lock)
         try:
             if not starting.take():
-                self._phase("another window is starting the engine")
+                self._phase("look", "another window is starting the engine")
                 await starting.wait()
             endpoint, note = await self._find_or_launch()
         except (AgentError, OSError) as error:
@@ -191,23 +192,23 @@ class Supervisor:
             endpoint = await self._adopt(record, suspicion)
             if endpoint is not None:
                 return endpoint, ""
-            self._phase("restarting the engine")
+            self._phase("load", "restarting the engine")
         if mine is not None and not mine.alive:
             await self._count_crash(mine)
         if record is not None:
             await end_keeper(self._home, record.keeper)
             await self._take_lease()
-        return await self._launch(await self._provide(self._phase))
+        return await self._launch(await self._provide(self._report))
 
     async def _take_lease(self) -> None:
         """A keeper that is about to end its engine holds the lease to the last."""
         if not self._lease.take():
-            self._phase("waiting for the last engine to end")
+            self._phase("look", "waiting for the last engine to end")
             await self._lease.wait()
 
     async def _adopt(self, record: Record, suspicion: str) -> Endpoint | None:
         """The endpoint of an engine that runs already; None when it has to be started anew."""
-        self._phase("looking at the running engine")
+        self._phase("look", "looking at the running engine")
         url = f"http://127.0.0.1:{record.port}"
         try:
             async with open_client(url, record.key, local=True) as client:
@@ -296,7 +297,7 @@ class Supervisor:
                 if smaller is None:
                     raise
                 plan = smaller
-                self._phase(f"not enough memory; trying a context of {plan.ctx}")
+                self._phase("load", f"not enough memory; trying a context of {plan.ctx}")
                 continue
             provision.planner.worked(rung, plan)
             return endpoint
@@ -311,7 +312,7 @@ class Supervisor:
             model=files.model,
             profile=self._profile.name,
             keep_alive=self._keep_alive,
-            report=self._phase,
+            report=self._report,
         )
         self._record = record
         try:
@@ -330,7 +331,7 @@ class Supervisor:
     async def _check(self, record: Record, rung: Rung, template: LaunchTemplate | None) -> tuple[Endpoint, Verdict]:
         """Raises LaunchFailed."""
         drafts = rung in DRAFTERS
-        self._phase("checking its answers" if drafts else "checking")
+        self._phase("check", "checking its answers" if drafts else "checking")
         try:
             async with open_client(f"http://127.0.0.1:{record.port}", record.key, local=True) as client:
                 endpoint = await self._inspect(client, record, rung)
@@ -388,10 +389,14 @@ class Supervisor:
         else:
             self._become(ServerState("stopped"))
 
-    def _phase(self, phase: str) -> None:
-        self._become(ServerState("starting", phase=phase))
+    def _phase(self, stage: Stage, words: str) -> None:
+        self._report(Phase(stage, words))
+
+    def _report(self, phase: Phase) -> None:
+        self._become(ServerState("starting", phase))
 
     def _become(self, state: ServerState) -> None:
+        state = replace(state, model=self._profile.title)
         if state != self._state:
             self._state = state
             with contextlib.suppress(RuntimeError):

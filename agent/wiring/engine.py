@@ -13,6 +13,7 @@ from typing import Any
 from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, load_profile, with_changes
 from agent.events import ServerState
+from agent.progress import Report
 from agent.runtime.provision import provide, smoke_model
 from agent.runtime.record import Home
 from agent.runtime.supervisor import Provision, Supervisor
@@ -38,12 +39,12 @@ def supervisor(
     offline: bool,
     publish: Callable[[ServerState], None],
 ) -> Supervisor:
-    async def fetch(sources: Sequence[ModelSource], report: Callable[[str], None]) -> list[Path]:
+    async def fetch(sources: Sequence[ModelSource], report: Report) -> list[Path]:
         download = await asyncio.to_thread(load_download)
         hub = download.Hub.usual()
         return await download.fetch(replace(hub, offline=hub.offline or offline), sources, report)
 
-    async def find(report: Callable[[str], None]) -> Provision:
+    async def find(report: Report) -> Provision:
         return await provide(profile, paths, env, report, offline, fetch)
 
     return Supervisor(profile, find, env, home, publish, profile.keep_alive)
