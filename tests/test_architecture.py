@@ -69,7 +69,7 @@ WALLS = {
     "mcp": {"tools.mcp"},
     "argcomplete": {"console.completion"},
     "git": {"workspace"},
-    "huggingface_hub": {"runtime.download"},
+    "huggingface_hub": {"runtime.hub"},
     "pynvml": {"runtime.hardware"},
     "pyjson5": {"model"},
     "subprocess": {"runtime.process", "tools.process", "workspace"},

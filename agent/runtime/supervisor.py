@@ -323,8 +323,9 @@ class Supervisor:
             raise
         found = {"tok_s": verdict.tok_s, "acceptance": verdict.acceptance, "plan": table(plan)}
         known = {"engine": dialect.version, "dialect": dialect.name, "ctx": plan.ctx}
+        seconds = time.time() - record.launched
         grown = limit(record.pid, plan, self._slack)
-        self._record = replace(record, rung=rung, memory_limit=grown, **known, **found)
+        self._record = replace(record, rung=rung, memory_limit=grown, load_s=seconds, **known, **found)
         write_record(self._home.record, self._record)
         return endpoint
 

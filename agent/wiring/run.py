@@ -101,7 +101,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
     app = DflashApp(
         parts.open_session,
         reopen=parts.reopen,
-        profile_label=parts.profile.title if parts.profile else "attached",
+        profile_label=parts.server.profile.title if parts.server.profile else "attached",
         folder=options.folder,
         read_branch=lambda: branch_label(options.folder),
         edit=lambda text: edit(text, env),
@@ -111,6 +111,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
         first_prompt=first_prompt,
         commands=parts.registry,
         start_notes=parts.start_notes,
+        setup=None if parts.server.in_place() else parts.server,
         crash_log=parts.paths.logs / "dflash-agent.log",
     )
 
@@ -138,7 +139,7 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     def profile() -> Profile:
         flags = arguments
         return chosen_profile(
-            Options(Path(), profile=flags.profile, speculation=not flags.no_dflash, ctx=flags.ctx), paths
+            Options(Path(), profile=flags.profile, speculation=not flags.no_dflash, ctx=flags.ctx), paths, env
         )
 
     def make(profile: Profile, home: Home, publish: Callable[[ServerState], None]) -> Supervisor:

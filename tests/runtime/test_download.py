@@ -18,7 +18,8 @@ from huggingface_hub import hf_hub_download
 from agent.config.profile import ModelSource
 from agent.errors import RuntimeFailure
 from agent.progress import Phase
-from agent.runtime.download import Hub, cached, fetch
+from agent.runtime.download import fetch
+from agent.runtime.hub import Hub, cached
 from tests.fakes.hub import COMMIT, FakeHub
 
 CONTENT = b"GGUF" + random.Random(1).randbytes(3_000_000)
@@ -181,7 +182,8 @@ CHILD = """
 import asyncio, json, sys
 from pathlib import Path
 from agent.config.profile import ModelSource
-from agent.runtime.download import Hub, fetch
+from agent.runtime.download import fetch
+from agent.runtime.hub import Hub
 source = ModelSource(kind="hub", repo="some/model", file="m.gguf")
 print(asyncio.run(fetch(Hub(sys.argv[1], Path(sys.argv[2])), (source,), lambda phase: None))[0])
 """
