@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.paths import Paths
-from agent.config.profile import Profile
+from agent.config.profile import NAMES, Profile
 from agent.events import ServerState
 from agent.progress import Lines
 from agent.runtime.launch import end_keeper, running
@@ -21,7 +21,7 @@ from agent.runtime.logbook import last_lines
 from agent.runtime.metrics import Totals, scrape
 from agent.runtime.probe import answers, open_client
 from agent.runtime.record import Home, Record
-from agent.runtime.supervisor import NAMES, Supervisor
+from agent.runtime.supervisor import Supervisor
 from agent.speech import harmless
 
 LINES = 100  # of the log

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.config.paths import Paths
-from agent.config.profile import Profile
+from agent.config.profile import NAMES, Profile
 from agent.console.doctor import Locate, examine, sources_of, text_of
 from agent.console.server import MakeSupervisor
 from agent.events import ServerState
@@ -18,7 +18,6 @@ from agent.runtime.planner import GIB, Wish, make_plan, table
 from agent.runtime.process import run_lines
 from agent.runtime.provision import engine_here, setup_script
 from agent.runtime.record import Home
-from agent.runtime.supervisor import NAMES
 
 OK, CANNOT_START = 0, 3
 # A card of 24 GB with a desktop on it, for plans on a machine without one.

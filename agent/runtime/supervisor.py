@@ -17,10 +17,10 @@ from typing import cast
 
 import httpx2
 
-from agent.config.profile import Profile, Rung, rungs
+from agent.config.profile import NAMES, Profile, Rung, rungs
 from agent.errors import AgentError, RuntimeFailure
 from agent.events import Endpoint, ServerState
-from agent.progress import Phase, Report, Stage
+from agent.progress import Phase, Report
 from agent.runtime.canary import Verdict, sing
 from agent.runtime.command import Files, build_command, engine_environment
 from agent.runtime.dialect import Dialect
@@ -39,7 +39,6 @@ from agent.runtime.template import LaunchTemplate
 CRASHES, CRASH_WINDOW = 2, 600.0  # more crashes than this within so many seconds: it would crash for ever
 PATIENCE = 15.0  # seconds; the main loop answers between two batches of a prompt, which take up to a few seconds
 DRAFTERS = ("dflash", "mtp")  # what drafts in every reply, not only where text repeats itself
-NAMES = {"dflash": "DFlash", "mtp": "MTP", "ngram": "n-gram drafts", "plain": "no drafts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,7 @@ class Supervisor:
         starting = FileLock(self._home.start_lock)
         try:
             if not starting.take():
-                self._phase("look", "another window is starting the engine")
+                self._report(Phase("look", "another window is starting the engine"))
                 await starting.wait()
             endpoint, note = await self._find_or_launch()
         except (AgentError, OSError) as error:
@@ -192,7 +191,7 @@ class Supervisor:
             endpoint = await self._adopt(record, suspicion)
             if endpoint is not None:
                 return endpoint, ""
-            self._phase("load", "restarting the engine")
+            self._report(Phase("load", "restarting the engine"))
         if mine is not None and not mine.alive:
             await self._count_crash(mine)
         if record is not None:
@@ -203,12 +202,12 @@ class Supervisor:
     async def _take_lease(self) -> None:
         """A keeper that is about to end its engine holds the lease to the last."""
         if not self._lease.take():
-            self._phase("look", "waiting for the last engine to end")
+            self._report(Phase("look", "waiting for the last engine to end"))
             await self._lease.wait()
 
     async def _adopt(self, record: Record, suspicion: str) -> Endpoint | None:
         """The endpoint of an engine that runs already; None when it has to be started anew."""
-        self._phase("look", "looking at the running engine")
+        self._report(Phase("look", "looking at the running engine"))
         url = f"http://127.0.0.1:{record.port}"
         try:
             async with open_client(url, record.key, local=True) as client:
@@ -297,7 +296,7 @@ class Supervisor:
                 if smaller is None:
                     raise
                 plan = smaller
-                self._phase("load", f"not enough memory; trying a context of {plan.ctx}")
+                self._report(Phase("load", f"not enough memory; trying a context of {plan.ctx}"))
                 continue
             provision.planner.worked(rung, plan)
             return endpoint
@@ -332,7 +331,7 @@ class Supervisor:
     async def _check(self, record: Record, rung: Rung, template: LaunchTemplate | None) -> tuple[Endpoint, Verdict]:
         """Raises LaunchFailed."""
         drafts = rung in DRAFTERS
-        self._phase("check", "checking its answers" if drafts else "checking")
+        self._report(Phase("check", "checking its answers" if drafts else "checking"))
         try:
             async with open_client(f"http://127.0.0.1:{record.port}", record.key, local=True) as client:
                 endpoint = await self._inspect(client, record, rung)
@@ -389,9 +388,6 @@ class Supervisor:
             self._become(ServerState("failed", why=str(fault), last_words=fault.last_words))
         else:
             self._become(ServerState("stopped"))
-
-    def _phase(self, stage: Stage, words: str) -> None:
-        self._report(Phase(stage, words))
 
     def _report(self, phase: Phase) -> None:
         self._become(ServerState("starting", phase))

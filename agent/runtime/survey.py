@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.config.paths import Paths
-from agent.config.profile import ModelSource, Profile, known_profiles, load_profile, rungs
+from agent.config.profile import NAMES, ModelSource, Profile, known_profiles, load_profile, rungs
 from agent.errors import ConfigError, RuntimeFailure
 from agent.progress import size
 from agent.runtime.engines import list_engines
@@ -18,7 +18,6 @@ from agent.runtime.hardware import Machine, read_machine
 from agent.runtime.known import KNOWN
 from agent.runtime.planner import GIB, Wish, make_plan
 from agent.runtime.provision import SMOKE_BYTES, SMOKE_FILE, engine_here
-from agent.runtime.supervisor import NAMES
 from agent.survey import Need, NeedKind, Offer, Survey
 
 BIG_CARD = 22 * GIB  # bytes of one card: what Gemma 4 31B at four bits and its draft need, with a context of use

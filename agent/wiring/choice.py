@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from agent.config.paths import Paths
 from agent.config.preferences import Preferences
-from agent.config.profile import Profile
+from agent.config.profile import NAMES, Profile
 from agent.errors import AgentError
 from agent.events import Endpoint, Event, Notice, ServerChanged, ServerState
 from agent.protocols import Server
@@ -17,7 +17,7 @@ from agent.runtime.attached import Attached
 from agent.runtime.lock import holders
 from agent.runtime.metrics import Totals
 from agent.runtime.record import Home
-from agent.runtime.supervisor import NAMES, Supervisor
+from agent.runtime.supervisor import Supervisor
 from agent.runtime.survey import look
 from agent.survey import Choice, Ready, Survey
 from agent.wiring.engine import chosen, disk, finder, in_place, load, supervisor
