@@ -26,10 +26,17 @@ from agent.wiring.room import AttachedRoom, OwnRoom
 
 
 class ServerChoice:
-    """`publish` hears of each change of the server, and how a change of profiles went. Raises ConfigError."""
+    """`publish` hears of each change of the server, and how a change of profiles went. `own`: of our own engines alone.
+    Raises ConfigError."""
 
     def __init__(
-        self, options: Options, paths: Paths, env: Mapping[str, str], publish: Callable[[Event], None]
+        self,
+        options: Options,
+        paths: Paths,
+        env: Mapping[str, str],
+        publish: Callable[[Event], None],
+        *,
+        own: bool = False,
     ) -> None:
         self._options, self._paths, self._env = options, paths, env
         self._publish = publish
@@ -37,7 +44,7 @@ class ServerChoice:
         self._preferences = Preferences(paths.preferences)
         self._leaving: asyncio.Task[None] | None = None  # the stop of the server before this one
         self._moving: asyncio.Task[None] | None = None
-        choice, self._why = chosen(options, paths, env)
+        choice, self._why = chosen(options, paths, env, own=own)
         self.profile: Profile | None = None
         self._server = self._put(choice)
 

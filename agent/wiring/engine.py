@@ -27,9 +27,10 @@ from agent.wiring.options import Options
 Find: TypeAlias = Callable[[Report], Awaitable[Provision]]
 
 
-def chosen(options: Options, paths: Paths, env: Mapping[str, str]) -> tuple[Choice, str]:
+def chosen(options: Options, paths: Paths, env: Mapping[str, str], *, own: bool = False) -> tuple[Choice, str]:
     """What is to run, and why; "" for the profile that suits the machine. Flags, environment, the user's configuration,
-    what the user chose last, the machine: the first that says something. Raises ConfigError."""
+    what the user chose last, the machine: the first that says something. `own`: a server elsewhere that was chosen last
+    does not count. Raises ConfigError."""
     if options.server:
         return Choice(server=options.server), "Asked for by --server."
     kept = Preferences(paths.preferences)
@@ -42,15 +43,14 @@ def chosen(options: Options, paths: Paths, env: Mapping[str, str]) -> tuple[Choi
     ):
         if name:
             return Choice(profile=name), why
-    if kept.server:
+    if kept.server and not own:
         return Choice(server=kept.server), "Chosen last time."
     return Choice(profile=suited(read_machine(env))[0]), ""
 
 
 def chosen_profile(options: Options, paths: Paths, env: Mapping[str, str]) -> Profile:
-    """Of our own engines, also where the user chose a server elsewhere last time. Raises ConfigError."""
-    choice, _ = chosen(options, paths, env)
-    return load(choice.profile or suited(read_machine(env))[0], options, paths)
+    """Raises ConfigError."""
+    return load(chosen(replace(options, server=None), paths, env, own=True)[0].profile, options, paths)
 
 
 def load(name: str, options: Options, paths: Paths) -> Profile:

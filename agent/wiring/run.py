@@ -132,17 +132,23 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
 
         return run_skill(arguments, Paths.from_env(env), env)
     from agent.console.commands import run
+    from agent.wiring.choice import ServerChoice
     from agent.wiring.engine import chosen_profile, locator, supervisor
 
     paths = Paths.from_env(env)
 
-    def profile() -> Profile:
+    def options() -> Options:
         flags = arguments
-        return chosen_profile(
-            Options(Path(), profile=flags.profile, speculation=not flags.no_dflash, ctx=flags.ctx), paths, env
-        )
+        speculation = not flags.no_dflash
+        return Options(Path(), profile=flags.profile, speculation=speculation, ctx=flags.ctx, offline=flags.offline)
+
+    def profile() -> Profile:
+        return chosen_profile(options(), paths, env)
+
+    def choice() -> ServerChoice:
+        return ServerChoice(options(), paths, env, lambda event: None, own=True)
 
     def make(profile: Profile, home: Home, publish: Callable[[ServerState], None]) -> Supervisor:
         return supervisor(profile, home, paths, env, arguments.offline, publish)
 
-    return run(arguments, paths, env, profile, make, locator(paths))
+    return run(arguments, paths, env, profile, make, locator(paths), choice)
