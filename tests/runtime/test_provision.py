@@ -149,7 +149,5 @@ async def test_a_damaged_small_model_is_fetched_again_after_saying_so(paths: Pat
     phases: list[Phase] = []
     with pytest.raises(RuntimeFailure, match="could not be fetched"):
         await provide_smoke_model(paths, ENV | {"PIP_NO_INDEX": "1"}, phases.append, offline=False)
-    assert [str(p) for p in phases][-2:] == [
-        f"the model {model} is damaged and is fetched again",
-        "fetching the model (98 MB)",
-    ]
+    assert f"the model {model} is damaged and is fetched again" in map(str, phases)
+    assert phases[-1].words == "fetching the model" and phases[-1].total
