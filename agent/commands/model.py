@@ -48,7 +48,7 @@ def listing(found: Survey, current: Choice) -> str:
 
 def about(offer: Offer) -> str:
     if offer.obstacle:
-        return f"{offer.title}: {offer.obstacle}"
+        return f"{offer.title}: {offer.obstacle.partition(': ')[0].rstrip('.')}."  # the rest when it is asked for
     return f"{offer.title}, {offer.drafting}, context {offer.ctx:,}: {cost(offer)}"
 
 

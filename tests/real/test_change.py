@@ -55,7 +55,7 @@ def test_another_model_takes_over_and_the_conversation_goes_on(terminal: Termina
     assert re.search(r"▸ one +Tiny One, DFlash, context 4,096: loads in \d+ s, as last measured", screen)
     assert re.search(r"two +Tiny Two, no drafts, context 2,048: ready, never loaded here yet", screen)
     words = " ".join(screen.split())
-    assert "Put it there, or correct the profile." in words and "It needs a GPU" in words
+    assert "Put it there, or correct the profile." in words and "It needs a GPU, and none was found." in words
     say(terminal, "/model bad")
     terminal.until(lambda s: "bad cannot run here" in s)
     say(terminal, "/model two")
@@ -63,7 +63,7 @@ def test_another_model_takes_over_and_the_conversation_goes_on(terminal: Termina
     terminal.until(lambda s: "Tiny Two is ready: no drafts, context 2,048 tokens" in s)
     assert engines(home) == ["two"]
     say(terminal, "And again")
-    terminal.until(lambda s: re.search(r"Tiny Two +\d+ tok/s +acc n/a +cache \d+% +ctx .*/2k", status(s)) is not None)
+    terminal.until(lambda s: re.search(r"Tiny Two +\d+ tok/s +acc n/a +cache \d+% +ctx .*/2.0k", status(s)) is not None)
     assert terminal.text.count("Hello! This reply comes from a tiny model") == 2  # the first one still stands there
     say(terminal, "/model two")
     terminal.until(lambda s: "two runs already." in s)
