@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.progress import Phase
 
 Outcome: TypeAlias = Literal["done", "interrupted", "failed", "limit", "denied"]
 PlanKind: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "fetch", "think", "other"]
@@ -237,29 +238,21 @@ REWRITES: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class ServerState:
     """`phase` while starting (what it is doing), `why` and `last_words` when failed, `endpoint` when ready. `note`:
-    what the user should know of this start, such as that it does not draft as the profile says."""
+    what the user should know of this start, such as that it does not draft as the profile says. `model`: what to call
+    the model that it is about; "" where that is not known before it answers."""
 
     kind: ServerKind
-    phase: str = ""
+    phase: Phase | None = None
     why: str = ""
     last_words: tuple[str, ...] = ()
     endpoint: Endpoint | None = None
     note: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerChanged:
     state: ServerState
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadProgress:
-    """Bytes; `rate` in bytes/s over the last seconds."""
-
-    file: str
-    done: int
-    total: int
-    rate: float
 
 
 DurableEvent: TypeAlias = (
@@ -285,7 +278,6 @@ TransientEvent: TypeAlias = (
     | GivenBack
     | Notice
     | ServerChanged
-    | DownloadProgress
 )
 Event: TypeAlias = DurableEvent | TransientEvent
 
@@ -315,8 +307,6 @@ def merge(earlier: Event, later: Event) -> Event | None:
         case PrefillProgress(message_id=a), PrefillProgress(message_id=b) if a == b:
             return later
         case (ServerChanged(), ServerChanged()) | (QueueChanged(), QueueChanged()):
-            return later
-        case DownloadProgress(file=a), DownloadProgress(file=b) if a == b:
             return later
         case _:
             return None

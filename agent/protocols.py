@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from agent.events import DurableEvent, Endpoint, PlanKind, ServerState
 from agent.messages import Message, Prefix, Timings, ToolOutput, Usage
+from agent.survey import Choice, Ready, Survey
 
 
 # ---- tools
@@ -162,6 +163,19 @@ class Server(Protocol):
 
     async def ensure_ready(self) -> Endpoint: ...
     async def stop(self) -> None: ...
+
+
+class Setup(Protocol):
+    """Gets what a model server needs and starts it, before there is a session."""
+
+    async def survey(self) -> Survey:
+        """What this machine has and could run; asks nobody else. May take seconds."""
+        ...
+
+    async def get_ready(self, choice: Choice, watch: Callable[[ServerState], None]) -> Ready:
+        """Builds, fetches, loads and checks; `watch` hears how far it is. Cancelled, it stops all of that and keeps
+        what has come. Raises AgentError."""
+        ...
 
 
 # ---- store

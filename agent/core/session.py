@@ -88,7 +88,7 @@ class Session:
         self._clock = clock
         self._reader = reader
         self._max_steps = max_steps
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
@@ -212,7 +212,7 @@ class Session:
 
     def request(self) -> ModelRequest:
         fixed = self._prefix
-        return ModelRequest(fixed.system, fixed.tools, self._history.view(), self._max_tokens, fixed.thinking)
+        return ModelRequest(fixed.system, fixed.tools, self._history.view(), self.max_tokens, fixed.thinking)
 
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None:
         self._history.add(message)

@@ -12,6 +12,7 @@ import httpx2
 from agent.config.foreign import is_local
 from agent.errors import ConfigError, ServerUnavailable
 from agent.events import Endpoint, ServerState
+from agent.progress import Phase
 from agent.runtime.metrics import Totals, scrape
 from agent.runtime.probe import PROBE_TIMEOUT, NotAModelServer, health, inspect, open_client
 
@@ -64,7 +65,7 @@ class Attached:
             raise
 
     async def _look(self) -> Endpoint:
-        self._become(ServerState("starting", phase=f"looking at {self._url}"))
+        self._become(ServerState("starting", Phase("look", f"looking at {self._url}")))
         try:
             endpoint = await self._returning() if self._met else await self._probe()
         except ServerUnavailable as error:
@@ -110,7 +111,7 @@ class Attached:
                 for _ in range(int(LOADING_LIMIT / LOADING_POLL)):
                     if await asyncio.wait_for(health(client), PROBE_TIMEOUT) != 503:
                         break
-                    self._become(ServerState("starting", phase="loading the model"))
+                    self._become(ServerState("starting", Phase("load", "loading the model")))
                     await asyncio.sleep(LOADING_POLL)
                 else:
                     raise ServerUnavailable(f"{self._url} has been busy loading (503) for too long. Look at its log.")

@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 from agent.events import (
     AssistantAdded,
     CallDelta,
-    DownloadProgress,
     Endpoint,
     Event,
     PermissionAsked,
@@ -42,13 +41,13 @@ class Gauge:
     server: ServerState | None = None
     server_since: float = 0.0
     endpoint: Endpoint | None = None
+    model: str = ""
     mode: str = "ask"
     branch: str = ""
     timings: list[Timings] = field(default_factory=list[Timings])
     context: int | None = None
     prefill: PrefillProgress | None = None
     prefill_at: float = 0.0
-    download: DownloadProgress | None = None
     _ratio: float = CHARACTERS_PER_TOKEN
     _written: int = 0
     _window: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])
@@ -107,11 +106,11 @@ class Gauge:
             case ServerChanged(state=state):
                 if self.server is None or self.server.kind != state.kind:
                     self.server_since = now
-                self.server, self.endpoint, self.download = state, state.endpoint or self.endpoint, None
+                if state.model and state.model != self.model:
+                    self.model, self.endpoint = state.model, None
+                self.server, self.endpoint = state, state.endpoint or self.endpoint
             case SettingsChanged(key="mode", value=value):
                 self.mode = value
-            case DownloadProgress():
-                self.download = event
             case _:
                 pass
 

@@ -77,7 +77,7 @@ def _parts(gauge: Gauge, label: str, now: float, room: int) -> list[list[Part]]:
 
 def _model(gauge: Gauge, label: str) -> list[Part]:
     endpoint = gauge.endpoint
-    name = clean(endpoint.model if endpoint and endpoint.model and endpoint.attached else label)
+    name = clean((endpoint.model if endpoint and endpoint.attached else "") or gauge.model or label)
     part: list[Part] = [(one_line(name.rpartition("/")[2].removesuffix(".gguf"), 28), theme.ink)]
     if endpoint and endpoint.speculative:  # what the server does, never what the profile wished
         part.append((f" ▸{DRAFTING.get(endpoint.rung, 'drafts')}", theme.accent))
@@ -90,11 +90,13 @@ def _server(gauge: Gauge, now: float) -> list[Part]:
         return []
     if state.kind == "failed":
         return [("engine failed", theme.bad)]
-    if gauge.download:
-        done, total = gauge.download.done / 1e9, gauge.download.total / 1e9
-        return [(f"fetching {done:.1f} of {total:.1f} GB  {gauge.download.rate / 1e6:.0f} MB/s", theme.blue)]
-    what = clean(state.phase) or state.kind
-    return [(what, theme.blue), (f" {figures.clock(now - gauge.server_since)}", theme.quiet)]
+    phase = state.phase
+    if phase is None:
+        return [(state.kind, theme.blue), (f" {figures.clock(now - gauge.server_since)}", theme.quiet)]
+    words = clean(phase.words)
+    if phase.total:
+        return [(f"{words} ", theme.blue), (" · ".join(phase.figures), theme.quiet)]
+    return [(words, theme.blue), (f" {figures.clock(now - gauge.server_since)}", theme.quiet)]
 
 
 def _activity(gauge: Gauge, now: float, room: int) -> list[Part]:

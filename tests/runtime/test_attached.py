@@ -70,7 +70,7 @@ async def test_a_loading_server_is_waited_for_until_the_user_has_enough() -> Non
     async with answering(b"HTTP/1.1 503 Wait\r\nContent-Length: 2\r\n\r\n{}") as url:
         attached = Attached(url, {}, loading.put_nowait)
         waiting = asyncio.create_task(attached.ensure_ready())
-        while (await loading.get()).phase != "loading the model":
+        while str((await loading.get()).phase) != "loading the model":
             pass
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

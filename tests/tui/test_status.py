@@ -15,6 +15,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Timings, Usage, UserMessage
+from agent.progress import Phase
 from agent.tui.gauge import Gauge
 from agent.tui.status import shows_mode, status_line
 
@@ -68,7 +69,7 @@ def test_what_is_left_of_the_prefill_is_the_last_to_go(width: int, shown: str) -
 
 
 def test_loading_shows_phase_and_time():
-    g = gauge(ServerChanged(ServerState("starting", phase="loading the model")))
+    g = gauge(ServerChanged(ServerState("starting", Phase("load", "loading the model"))))
     assert "loading the model 7 s" in status_line(g, "m", 17.0, 80).plain
     assert g.busy
 
