@@ -11,7 +11,7 @@ import httpx2
 
 from agent.config.foreign import is_local
 from agent.errors import ConfigError, ServerUnavailable
-from agent.events import Endpoint, ServerState
+from agent.events import Endpoint, Phase, ServerState
 from agent.progress import Phase
 from agent.runtime.metrics import Totals, scrape
 from agent.runtime.probe import PROBE_TIMEOUT, NotAModelServer, health, inspect, open_client
@@ -102,7 +102,7 @@ class Attached:
             except ServerUnavailable as error:
                 if not error.retryable or asyncio.get_running_loop().time() > until:
                     raise _lasting(str(error)) from error
-            self._become(ServerState("starting", phase="waiting for the server to come back"))
+            self._become(ServerState("starting", Phase("look", "waiting for the server to come back")))
             await asyncio.sleep(LOADING_POLL)
 
     async def _probe(self) -> Endpoint:
