@@ -11,9 +11,9 @@ from typing import Any, Literal, Protocol
 from agent.core.assembler import Assembler
 from agent.core.dispatch import Dispatch, Tally
 from agent.core.history import History
-from agent.core.repeats import TIMES, Trail, duplicates
+from agent.core.repeats import TIMES, Trail, duplicates, unrepeated
 from agent.core.retry import Retries
-from agent.errors import BadReply, ContextOverflow, ModelFault
+from agent.errors import BadReply, ContextOverflow, Looping, ModelFault
 from agent.events import (
     Event,
     Notice,
@@ -129,7 +129,7 @@ class Turn:
                     best = assembler if assembler.started else best
                     pause = retries.after(fault, started=assembler.started)
                     if pause is None:
-                        self._keep(best, "error", started)
+                        self._keep(best, "error", started, fault)
                         raise
                     if str(fault) != why:
                         why = str(fault)
@@ -170,9 +170,18 @@ class Turn:
             raise BadReply("The reply broke off before it was complete. Send your message again to retry.")
         return end.reason
 
-    def _keep(self, assembler: Assembler | None, finish: Literal["interrupted", "error"], started: float) -> None:
+    def _keep(
+        self,
+        assembler: Assembler | None,
+        finish: Literal["interrupted", "error"],
+        started: float,
+        fault: ModelFault | None = None,
+    ) -> None:
         if assembler is not None and assembler.started:
             message = assembler.message(finish, keep_calls=False)
+            if isinstance(fault, Looping):
+                text, thinking = (unrepeated(words, fault.piece) for words in (message.text, message.thinking))
+                message = replace(message, text=text, thinking=thinking)
             self._host.add_reply(message, self._clock.monotonic() - started, assembler.sent)
 
     # ---- its calls

@@ -83,3 +83,13 @@ def _outcome(result: ResultAdded) -> str:
     """Figures in a failure (a time, a process id) make no new failure."""
     text = re.sub(r"\d+", "0", result.text) if result.failed else result.text
     return f"{'failed' if result.failed else 'ok'} {text}"
+
+
+def unrepeated(text: str, piece: str) -> str:
+    """A reply that repeats `piece` without end, with three of them: all of it would lead the model on to more."""
+    if piece.isspace():
+        return text.rstrip()
+    whole = text
+    while piece and text.endswith(piece):
+        text = text.removesuffix(piece)
+    return text + piece * min(TIMES, (len(whole) - len(text)) // len(piece))

@@ -123,8 +123,9 @@ class FakeLlama(ThreadingHTTPServer):
         model: str = "fake-31b",
         busy: bool = False,
         strict: bool = False,
+        port: int = 0,
     ) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", port), _Handler)
         self.replies = list(replies or [])
         self.n_ctx, self.model, self.busy, self.strict = n_ctx, model, busy, strict
         self.looks: list[str] = []
