@@ -11,7 +11,7 @@ import httpx2
 
 from agent.config.foreign import is_local
 from agent.errors import ConfigError, ServerUnavailable
-from agent.events import Endpoint, Phase, ServerState
+from agent.events import Endpoint, ServerState
 from agent.progress import Phase
 from agent.runtime.metrics import Totals, scrape
 from agent.runtime.probe import PROBE_TIMEOUT, NotAModelServer, health, inspect, open_client
