@@ -10,7 +10,7 @@ from typing import Any
 from agent.config.trust import Trust
 from agent.core.session import Session
 from agent.events import CallPlanned, PermissionSettled, ResultAdded
-from agent.model.repair import repair_arguments
+from agent.model.calls import LenientCalls
 from agent.prompt.skillbook import SkillBook
 from agent.prompt.skills import Root
 from agent.protocols import CallChunk
@@ -39,7 +39,7 @@ def session_with(tmp_path: Path, *replies: list[Step], **options: Any) -> tuple[
     workspace = Workspace(project, lent=(tmp_path / "skills",))
     tools = build_tools(workspace, os.environ, tmp_path / "logs", ProcessBook(), tool)
     journal = MemoryJournal()
-    session = open_session(ScriptedModel(*replies), *tools, journal=journal, repair=repair_arguments, **options)  # type: ignore[arg-type]
+    session = open_session(ScriptedModel(*replies), *tools, journal=journal, reader=LenientCalls(), **options)  # type: ignore[arg-type]
     sessions.append(session)
     return session, journal, points
 
