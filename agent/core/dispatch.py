@@ -120,7 +120,8 @@ class Dispatch:
             request_id, decision = await self._approvals.ask(planned)
         finally:
             tally.waited += self._clock.monotonic() - asked
-        self._publish(PermissionSettled(planned.call_id, decision, "user", request_id))
+        waited = self._clock.monotonic() - asked
+        self._publish(PermissionSettled(planned.call_id, decision, "user", request_id, waited))
         if decision == "denied":
             return refusal(plan.title, "user", mode)
         if decision in ("session", "always") and not plan.outside:

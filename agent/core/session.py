@@ -7,17 +7,20 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeGuard
 
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
 from agent.core.cache import Reading, held
+from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
 from agent.core.history import History, fitting
 from agent.core.loop import Turn, TurnResult
 from agent.core.permissions import Mode
 from agent.core.prefix import news
+from agent.core.spending import Spending, spending
+from agent.core.thinking import from_word, word
 from agent.errors import AgentError, ContextOverflow
 from agent.events import (
     DURABLE,
@@ -25,6 +28,7 @@ from agent.events import (
     Compacted,
     Decision,
     DurableEvent,
+    Endpoint,
     Event,
     GivenBack,
     Notice,
@@ -37,7 +41,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Prefix, UserMessage
-from agent.protocols import CallReader, Clock, Journal, ModelClient, ModelRequest, Tool
+from agent.protocols import CallReader, Clock, Journal, ModelClient, ModelRequest, TokenCounter, Tool
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 
@@ -72,6 +76,8 @@ class Session:
         max_steps: int | None = None,
         max_tokens: int | None = None,
         prefix: Prefix | None = None,
+        counter: TokenCounter,
+        thinking: bool | int | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.can_ask = can_ask
@@ -80,7 +86,8 @@ class Session:
         self._bus = Bus(past)
         self._history = History.from_events(past)
         self._model = model
-        self._now = Prefix(system, tools_json)
+        self._thinking = next((from_word(e.value) for e in reversed(past) if _is(e, "thinking")), thinking)
+        self._now = Prefix(system, tools_json, bool(self._thinking))
         self._prefix = prefix or self._now
         self._fixed = prefix is not None
         self._reading = Reading(held(past))
@@ -89,13 +96,16 @@ class Session:
         self._reader = reader
         self._max_steps = max_steps
         self.max_tokens = max_tokens
+        self._endpoint: Endpoint | None = None
+        self._counter = counter
+        self._compactor = Compactor(self, self._history, model, counter, self.publish, clock)
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
         self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader)
         self._queue: deque[Waiting] = deque()
         self._steering: deque[str] = deque()
-        self._running: asyncio.Task[TurnResult] | None = None
+        self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
         self.read: int | None = None  # tokens that were read ahead; None: none
         self._idle = asyncio.Event()
@@ -103,7 +113,7 @@ class Session:
         self._wake = asyncio.Event()
         self._journal_broken = False
         self._settle_open_calls()
-        if past and mode != next((e.value for e in reversed(past) if _is_mode(e)), mode):
+        if past and mode != next((e.value for e in reversed(past) if _is(e, "mode")), mode):
             self.publish(SettingsChanged("mode", mode))  # a resumed session goes on as it was asked to this time
         self._runner = asyncio.get_running_loop().create_task(self._run(), name="session")
 
@@ -173,6 +183,7 @@ class Session:
     async def cancel(self) -> tuple[str, ...]:
         """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
         unsent = self.take_back()
+        self._compactor.drop()
         if self._running is not None:
             self._running.cancel()
         await self._idle.wait()
@@ -186,9 +197,33 @@ class Session:
             self.mode = mode
             self.publish(SettingsChanged("mode", mode))
 
+    @property
+    def thinking(self) -> bool | int | None:
+        return self._thinking
+
+    def set_thinking(self, thinking: bool | int) -> None:
+        """From the next request on. A number: think at most so many tokens."""
+        self._thinking = thinking
+        self._now = replace(self._now, thinking=bool(thinking))  # counts from the next epoch on
+        self.publish(SettingsChanged("thinking", word(thinking)))
+
+    async def compact(self, focus: str = "") -> Compacted | None:
+        """Shortens the conversation, after the running turn if there is one. None where it would not become shorter.
+        Raises AgentError when it was stopped or no summary could be had; nothing is lost then."""
+        done = self._compactor.want(focus)
+        self._idle.clear()
+        self._wake.set()
+        return await done
+
+    async def spending(self) -> Spending:
+        """Where the context goes."""
+        ask = self._endpoint is not None or not self.can_ask  # nobody watches an engine start for a few figures
+        return await spending(self.request(), self._counter, ask=ask)
+
     def server_changed(self, state: ServerState) -> None:
         """The supervisor's transitions, shown to whoever watches this session."""
         self._reading.server(state.endpoint)
+        self._endpoint = state.endpoint or self._endpoint
         self.publish(ServerChanged(state))
 
     async def idle(self) -> None:
@@ -212,11 +247,29 @@ class Session:
 
     def request(self) -> ModelRequest:
         fixed = self._prefix
-        return ModelRequest(fixed.system, fixed.tools, self._history.view(), self.max_tokens, fixed.thinking)
+        return ModelRequest(
+            fixed.system, fixed.tools, self._history.view(), self.max_tokens, fixed.thinking, self._thinking
+        )
 
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None:
         self._history.add(message)
         self.publish(AssistantAdded(self.turn, message, seconds, self._reading.judge(sent, message)))
+        self._compactor.reply_added()
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The server as it was last seen."""
+        return self._endpoint
+
+    async def make_room(self, fault: ContextOverflow | None = None) -> bool:
+        if fault is not None:
+            return await self._compactor.after_overflow(fault)
+        await self._compactor.before_step()
+        return True
+
+    def compacted(self, event: Compacted) -> None:
+        self._history.compact(event)
+        self.publish(event)
 
     def add_result(self, result: ResultAdded) -> None:
         self._history.add(result.message)
@@ -252,7 +305,10 @@ class Session:
     # ---- the runner
     async def _run(self) -> None:
         while True:
-            while self._queue:
+            while self._queue or self._compactor.wanted:
+                if self._compactor.wanted:
+                    await self._compactor.serve(self._watch)
+                    continue
                 result = await self._one_turn(self._queue.popleft())
                 while self._steering:  # said too late for the turn it was meant for
                     self._queue.appendleft(Waiting(self._steering.pop()))
@@ -285,6 +341,10 @@ class Session:
             self.publish(GivenBack(unsent.shown or unsent.text))
         return result
 
+    def _watch(self, task: asyncio.Task[Any] | None) -> None:
+        """What a stop would stop."""
+        self._running = task
+
     def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
         if told := news(self._prefix, self._now, self._history.view()):
             text, shown = f"{text}\n\n{told}", shown or text
@@ -307,8 +367,8 @@ class Session:
         self.publish(QueueChanged((*self._steering, *queued), len(self._steering)))
 
 
-def _is_mode(event: DurableEvent) -> TypeGuard[SettingsChanged]:
-    return isinstance(event, SettingsChanged) and event.key == "mode"
+def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
+    return isinstance(event, SettingsChanged) and event.key == key
 
 
 def _result_of(task: asyncio.Task[TurnResult]) -> TurnResult:

@@ -218,8 +218,9 @@ class Chat(Screen[None]):
 
     async def _answer(self, answer: Answer) -> None:
         match answer:
-            case Said(text=text, level=level):
-                self._note(text, level)
+            case Said(text=text, level=level, draw=draw):
+                self.picture.note(text, level, draw)
+                self._show()
             case Ask():
                 self._say(answer, queued=True)
             case Open() if self.session is not None and self.session.running:

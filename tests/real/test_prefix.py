@@ -18,6 +18,8 @@ from agent.events import AssistantAdded, Event, PrefillProgress, ServerState, Tu
 from agent.messages import AssistantMessage, Timings
 from agent.model.calls import LenientCalls
 from agent.model.client import OpenAIModel
+from agent.model.encoding import o200k
+from agent.model.tokens import Tokens
 from agent.runtime.supervisor import Supervisor
 from agent.tools.process import ProcessBook
 from agent.tools.registry import build_tools, tool_schemas
@@ -52,8 +54,10 @@ async def sessions(tmp_path: Path) -> AsyncIterator[Open]:
 
     async def open_on(supervisor: Supervisor, system: str = "You are a test.") -> Session:
         tools = build_tools(Workspace(tmp_path), os.environ, tmp_path / ".logs", book)
+        model = OpenAIModel(supervisor.ensure_ready)
         session = Session(
-            model=OpenAIModel(supervisor.ensure_ready),
+            model=model,
+            counter=Tokens(supervisor.ensure_ready, model.count, o200k),
             tools=tools,
             tools_json=tool_schemas(tools),
             system=system,

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from agent.core.session import Session
 from agent.events import Endpoint
-from agent.model.repair import repair_arguments
+from agent.model.calls import LenientCalls
 from agent.model.wire import request_body
 from agent.protocols import CallChunk, FinishChunk, ModelChunk, ModelRequest, SentChunk, TextChunk, ThinkingChunk
 from agent.runtime.template import append_only
-from tests.fakes.core import FakeTool, MemoryJournal, RealClock, finish
+from tests.fakes.core import FakeTool, MemoryJournal, RealClock, finish, rough
 from tests.real.tiny import make_tiny
 
 pytestmark = pytest.mark.real
@@ -152,7 +152,8 @@ class World:
             system=self.system,
             journal=self.journal,
             clock=RealClock(),
-            repair=repair_arguments,
+            reader=LenientCalls(),
+            counter=rough(),
             past=tuple(self.journal.events),
             prefix=self.journal.prefix,
             mode="auto",
