@@ -102,7 +102,7 @@ class Attached:
             except ServerUnavailable as error:
                 if not error.retryable or asyncio.get_running_loop().time() > until:
                     raise _lasting(str(error)) from error
-            self._become(ServerState("starting", phase="waiting for the server to come back"))
+            self._become(ServerState("starting", phase=Phase("look", "waiting for the server to come back")))
             await asyncio.sleep(LOADING_POLL)
 
     async def _probe(self) -> Endpoint:
