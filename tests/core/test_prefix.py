@@ -9,7 +9,7 @@ from agent.core.session import Session
 from agent.events import Compacted
 from agent.messages import Prefix, UserMessage
 from agent.protocols import ModelRequest
-from tests.fakes.core import FakeTool, MemoryJournal, RealClock, ScriptedModel, text
+from tests.fakes.core import MemoryJournal, ScriptedModel, open_session, text
 
 
 def tools(*names: str, **descriptions: str) -> str:
@@ -27,14 +27,11 @@ class Window:
     async def say(self, words: str, system: str, tools_json: str = tools("bash")) -> ModelRequest:
         """The request of one turn in a session opened with these."""
         model = ScriptedModel(text("so it is"))
-        session = Session(
-            model=model,
-            tools=(FakeTool(),),
+        session = open_session(
+            model,
+            journal=self.journal,
             tools_json=tools_json,
             system=system,
-            journal=self.journal,
-            clock=RealClock(),
-            repair=lambda raw: raw,
             past=tuple(self.journal.events),
             prefix=self.journal.prefix,
         )
