@@ -76,16 +76,9 @@ async def test_a_session_from_before_prefixes_were_noted_gets_one_when_it_goes_o
 async def test_a_compacted_conversation_begins_with_what_holds_now() -> None:
     window = Window()
     await window.say("hello", "Old.")
-    session = Session(
-        model=(model := ScriptedModel(text("yes"))),
-        tools=(FakeTool(),),
-        tools_json=tools("bash"),
-        system="New.",
-        journal=window.journal,
-        clock=RealClock(),
-        repair=lambda raw: raw,
-        prefix=window.journal.prefix,
-    )
+    model = ScriptedModel(text("yes"))
+    options = {"tools_json": tools("bash"), "system": "New.", "prefix": window.journal.prefix}
+    session = open_session(model, journal=window.journal, **options)
     session.publish(Compacted("they said hello", 2))
     session.submit("go on")
     await session.idle()
