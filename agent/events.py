@@ -62,12 +62,13 @@ class CallPlanned:
 
 @dataclass(frozen=True, slots=True)
 class PermissionSettled:
-    """`by`: who decided. `request_id` is empty when nobody had to be asked."""
+    """`by`: who decided; `why` names the rule where one did. `request_id` is empty when nobody had to be asked."""
 
     call_id: str
     decision: Decision
     by: Literal["user", "mode", "rule", "nobody"]
     request_id: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +159,24 @@ class PrefillProgress:
 
 @dataclass(frozen=True, slots=True)
 class PermissionAsked:
+    """`why`: the rule that asks, or what is special about it; "" for what the mode always asks. `session` and `always`:
+    the rules that the decisions of these names would make; empty where it would be asked again all the same."""
+
     request_id: str
     plan: CallPlanned
+    why: str = ""
+    session: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAsked:
+    """The model asks the user; any text may answer it, not only one of the options."""
+
+    request_id: str
+    call_id: str
+    question: str
+    options: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +292,7 @@ TransientEvent: TypeAlias = (
     | CallDelta
     | PrefillProgress
     | PermissionAsked
+    | QuestionAsked
     | ToolProgress
     | StepRetrying
     | QueueChanged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -15,6 +15,25 @@ from agent.messages import Message, Prefix, Timings, ToolOutput, Usage
 
 # ---- tools
 @dataclass(frozen=True, slots=True)
+class Access:
+    """One thing of a call that a permission rule may speak of.
+
+    act: run a command, read or edit a file, or use a tool about which nothing finer can be said. what: one simple
+    command as written, an absolute path with links followed, or for a tool what it is used on. forms: other ways to say
+    the same (a command without its quotes, a path before its links), which rules that forbid look at too. harmless: a
+    command that only looks. outside: of the project, or a protected place in it. through: a command that only starts
+    another one, which is judged by itself.
+    """
+
+    act: Literal["run", "read", "edit", "use"]
+    what: str
+    forms: tuple[str, ...] = ()
+    harmless: bool = False
+    outside: bool = False
+    through: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What a call will do. Permission, checkpoint, the transcript's header and the diff the user approves all read
     this one plan.
@@ -22,6 +41,8 @@ class Plan:
     paths: absolute, resolved paths it touches. command: the shell line of an execute. preview: a unified diff of an
     edit, or text. stamp: hash of the file content that was seen; run() refuses when the file has changed since.
     outside: a path leads out of the project, or to a protected place (.git, .dflash, shell start-up files).
+    accesses: what rules may speak of, one by one; empty: the use of the tool as such. unclear: why it cannot be said
+    what the command does (its grammar, a name that is only known when it runs); "" when it can.
     """
 
     kind: PlanKind
@@ -31,15 +52,20 @@ class Plan:
     preview: str = ""
     stamp: str | None = None
     outside: bool = False
+    accesses: tuple[Access, ...] = ()
+    unclear: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a running tool may use. `progress` takes text as it appears; it never blocks."""
+    """What a running tool may use. `progress` takes text as it appears; it never blocks. `turn` counts from 1.
+    `ask` shows the user a question with options and waits for the answer; None where nobody is there."""
 
     call_id: str
     plan: Plan
     progress: Callable[[str], None]
+    turn: int = 0
+    ask: Callable[[str, tuple[str, ...]], Awaitable[str]] | None = None
 
 
 class Tool(Protocol):

@@ -16,6 +16,7 @@ from agent.events import (
     PermissionAsked,
     PermissionSettled,
     PrefillProgress,
+    QuestionAsked,
     QueueChanged,
     ResultAdded,
     ServerChanged,
@@ -108,6 +109,7 @@ _OPENING = (
     CallDelta,
     PrefillProgress,
     PermissionAsked,
+    QuestionAsked,
     ToolProgress,
     QueueChanged,
     ServerChanged,
@@ -125,7 +127,7 @@ def _closes(event: Event, old: Event) -> bool:
         case PermissionSettled():
             return isinstance(old, PermissionAsked) and old.plan.call_id == event.call_id
         case ResultAdded():
-            return isinstance(old, ToolProgress) and old.call_id == event.call_id
+            return isinstance(old, ToolProgress | QuestionAsked) and old.call_id == event.call_id
         case ServerChanged():
             return isinstance(old, ServerChanged)
         case QueueChanged():

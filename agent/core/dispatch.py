@@ -15,9 +15,10 @@ from pydantic import BaseModel, ValidationError
 
 from agent.core.approvals import Approvals
 from agent.core.narrowing import kept_to, permits
-from agent.core.permissions import Grant, Mode, decide, grant_of, refusal
-from agent.errors import ToolFailure
-from agent.events import CallPlanned, Event, PermissionSettled, ResultAdded, ToolProgress
+from agent.core.permissions import Mode, Ruling, decide, refusal
+from agent.core.rules import Rulebook
+from agent.errors import ConfigError, ToolFailure
+from agent.events import CallPlanned, Decision, Event, Notice, PermissionSettled, ResultAdded, ToolProgress
 from agent.messages import ToolCall, ToolOutput
 from agent.protocols import Clock, Plan, Tool, ToolContext
 
@@ -30,6 +31,7 @@ class Settings(Protocol):
 
     mode: Mode
     can_ask: bool
+    turn: int
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class Dispatch:
         publish: Callable[[Event], None],
         clock: Clock,
         repair: Callable[[str], str | None],
+        rules: Rulebook,
     ) -> None:
         self._tools: Mapping[str, Tool] = {t.name: t for t in tools}
         self._settings = settings
@@ -60,7 +63,7 @@ class Dispatch:
         self._publish = publish
         self._clock = clock
         self._repair = repair
-        self._grants: frozenset[Grant] = frozenset()
+        self._rules = rules
 
     def rules(self, allowed: Sequence[str]) -> tuple[str, ...]:
         return kept_to(allowed, self._tools)
@@ -79,9 +82,9 @@ class Dispatch:
         self._publish(planned)
         if refused := await self._permit(planned, plan, tally):
             return ResultAdded(call.id, call.name, refused, failed=True, seconds=0.0)
-        started = self._clock.monotonic()
-        output = await self._run(tool, params, ToolContext(call.id, plan, self._progress(call.id)))
-        seconds = self._clock.monotonic() - started
+        started, waited = self._clock.monotonic(), tally.waited
+        output = await self._run(tool, params, self._context(call.id, plan, tally))
+        seconds = max(0.0, self._clock.monotonic() - started - (tally.waited - waited))
         tally.denied = tally.denied and output.failed
         tally.rules = self.rules(output.allowed) or tally.rules
         return ResultAdded(call.id, call.name, _cut(output.text), output.failed, seconds, output.display)
@@ -109,35 +112,40 @@ class Dispatch:
 
     async def _permit(self, planned: CallPlanned, plan: Plan, tally: Tally) -> str:
         """Empty when allowed, else what the model reads."""
-        mode = self._settings.mode
+        mode, call_id = self._settings.mode, planned.call_id
         if not permits(tally.rules, planned.tool, plan.command):
-            self._publish(PermissionSettled(planned.call_id, "denied", "rule"))
+            self._publish(PermissionSettled(call_id, "denied", "rule"))
             return refusal(plan.title, ", ".join(tally.rules), mode)
-        verdict = decide(mode, plan, self._grants)
-        if verdict == "allow":
-            granted = grant_of(plan) in self._grants
-            self._publish(
-                PermissionSettled(planned.call_id, "session" if granted else "once", "rule" if granted else "mode")
-            )
+        ruling = decide(mode, planned.tool, plan, self._rules)
+        if ruling.verdict == "allow":
+            self._publish(PermissionSettled(call_id, "once", ruling.by, why=ruling.why))
             return ""
-        if verdict == "deny":
-            self._publish(PermissionSettled(planned.call_id, "denied", "mode"))
-            return refusal(plan.title, "mode", mode)
+        if ruling.verdict == "deny":
+            self._publish(PermissionSettled(call_id, "denied", ruling.by, why=ruling.why))
+            return refusal(plan.title, ruling.by, mode, ruling.why)
         if not self._settings.can_ask:
             tally.denied = True
-            self._publish(PermissionSettled(planned.call_id, "denied", "nobody"))
-            return refusal(plan.title, "nobody", mode)
+            self._publish(PermissionSettled(call_id, "denied", "nobody", why=ruling.why))
+            return refusal(plan.title, "nobody", mode, ruling.why)
         asked = self._clock.monotonic()
         try:
-            request_id, decision = await self._approvals.ask(planned)
+            request_id, decision = await self._approvals.ask(planned, ruling, keeps=self._rules.can_keep)
         finally:
             tally.waited += self._clock.monotonic() - asked
-        self._publish(PermissionSettled(planned.call_id, decision, "user", request_id))
+        self._publish(PermissionSettled(call_id, decision, "user", request_id, ruling.why))
         if decision == "denied":
             return refusal(plan.title, "user", mode)
-        if decision in ("session", "always") and not plan.outside:
-            self._grants |= {grant_of(plan)}
+        self._grant(decision, ruling)
         return ""
+
+    def _grant(self, decision: Decision, ruling: Ruling) -> None:
+        try:
+            if decision == "session":
+                self._rules.grant(ruling.session_offers, always=False)
+            elif decision == "always":
+                self._rules.grant(ruling.offers, always=True)
+        except ConfigError as error:
+            self._publish(Notice("warning", f"The rule holds for this session only. {error}"))
 
     async def _run(self, tool: Tool, params: BaseModel, ctx: ToolContext) -> ToolOutput:
         try:
@@ -147,6 +155,17 @@ class Dispatch:
         except Exception as error:
             log.exception("running %s", tool.name)
             return ToolOutput(f"Internal error in {tool.name}: {type(error).__name__}: {error}", failed=True)
+
+    def _context(self, call_id: str, plan: Plan, tally: Tally) -> ToolContext:
+        async def ask(question: str, options: tuple[str, ...]) -> str:
+            asked = self._clock.monotonic()
+            try:
+                return await self._approvals.question(call_id, question, options)
+            finally:
+                tally.waited += self._clock.monotonic() - asked
+
+        can_ask = self._settings.can_ask
+        return ToolContext(call_id, plan, self._progress(call_id), self._settings.turn, ask if can_ask else None)
 
     def _progress(self, call_id: str) -> Callable[[str], None]:
         return lambda text: self._publish(ToolProgress(call_id, text))

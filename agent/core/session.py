@@ -16,8 +16,10 @@ from agent.core.cache import Reading, held
 from agent.core.dispatch import Dispatch
 from agent.core.history import History, fitting
 from agent.core.loop import Turn, TurnResult
+from agent.core.notes import note_for
 from agent.core.permissions import Mode
 from agent.core.prefix import news
+from agent.core.rules import Rulebook
 from agent.errors import AgentError, ContextOverflow
 from agent.events import (
     DURABLE,
@@ -66,6 +68,7 @@ class Session:
         journal: Journal,
         clock: Clock,
         repair: Callable[[str], str | None],
+        rules: Rulebook | None = None,
         past: Sequence[DurableEvent] = (),
         mode: Mode = "ask",
         can_ask: bool = True,
@@ -91,7 +94,9 @@ class Session:
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
-        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, repair)
+        self._dispatch = Dispatch(
+            tools, self, self._approvals, self.publish, clock, repair, rules if rules is not None else Rulebook()
+        )
         self._queue: deque[Waiting] = deque()
         self._steering: deque[str] = deque()
         self._running: asyncio.Task[TurnResult] | None = None
@@ -174,6 +179,10 @@ class Session:
 
     def answer(self, request_id: str, decision: Decision) -> bool:
         return self._approvals.answer(request_id, decision)
+
+    def reply(self, request_id: str, text: str) -> bool:
+        """Answers a question of the model's. False when it is not open (any more)."""
+        return self._approvals.reply(request_id, text)
 
     def set_mode(self, mode: Mode) -> None:
         if mode != self.mode:
@@ -274,8 +283,9 @@ class Session:
             self.publish(GivenBack(unsent.shown or unsent.text))
 
     def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
-        if told := news(self._prefix, self._now, self._history.view()):
-            text, shown = f"{text}\n\n{told}", shown or text
+        told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))
+        if any(told):
+            text, shown = "\n\n".join(filter(None, (text, *told))), shown or text
         message = UserMessage(self.new_id(), text, shown)
         self._history.add(message)
         self.publish(TurnStarted(self.turn, message, steered))

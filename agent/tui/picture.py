@@ -16,6 +16,7 @@ from agent.events import (
     Notice,
     PermissionAsked,
     PermissionSettled,
+    QuestionAsked,
     QueueChanged,
     ResultAdded,
     ServerChanged,
@@ -71,6 +72,8 @@ class Call(Entry):
     output: str = ""
     seconds: float = 0.0
     denied: bool = False
+    paths: tuple[str, ...] = ()
+    continued: bool = False  # a later edit of this turn shows the whole change of the file
 
 
 @dataclass(slots=True)
@@ -93,6 +96,8 @@ class Picture:
         self.entries: list[Entry] = []
         self.queue: tuple[tuple[str, str], ...] = ()  # texts that wait, and what they are: next or queued
         self.asking: list[PermissionAsked] = []
+        self.question: QuestionAsked | None = None
+        self.todo: tuple[str, ...] = ()
         self.mode: str | None = None
         self.removed = 0  # grows when an entry goes away: positions have changed
         self._by_key: dict[str, Entry] = {}
@@ -135,6 +140,9 @@ class Picture:
                 call = self._call(call_id)
                 call.denied = decision == "denied"
                 call.state = "planned" if call.denied else "running"
+            case QuestionAsked(call_id=call_id):
+                self.question = event
+                self._call(call_id).state = "asking"
             case ToolProgress(call_id=call_id, text=text):
                 call = self._call(call_id)
                 call.state = "running"
@@ -143,7 +151,7 @@ class Picture:
                 self._result(event)
             case TurnEnded():
                 self._drop_open()
-                self.asking = []
+                self.asking, self.question = [], None
                 end = End(f"end-{event.turn}", outcome=event.outcome, detail=event.detail, seconds=event.seconds)
                 end.waited, end.timings = event.waited, tuple(self._timings)
                 self._add(end)
@@ -237,7 +245,7 @@ class Picture:
     def _planned(self, plan: CallPlanned) -> Call:
         call = self._call(plan.call_id)
         call.tool, call.kind, call.title = plan.tool, plan.kind, plan.title or call.title
-        call.command, call.preview = plan.command, plan.preview
+        call.command, call.preview, call.paths = plan.command, plan.preview, plan.paths
         return call
 
     def _result(self, event: ResultAdded) -> None:
@@ -246,7 +254,25 @@ class Picture:
         call.state = "failed" if event.failed else "ok"
         call.output = event.display or event.text
         call.seconds = event.seconds
+        if self.question is not None and self.question.call_id == event.call_id:
+            self.question = None
+        if event.failed:
+            pass
+        elif call.tool == "todo":
+            self.todo, call.output = tuple(call.preview.split("\n")), ""
+        elif call.kind == "edit" and event.display:
+            self._one_diff(call, event.display)
         self.asking = [a for a in self.asking if a.plan.call_id != event.call_id]
+
+    def _one_diff(self, call: Call, diff: str) -> None:
+        """Several edits of one file in one turn are one diff, at the last of them."""
+        for entry in reversed(self.entries):
+            if isinstance(entry, Said) and not entry.steered:
+                break
+            if isinstance(entry, Call) and entry is not call and entry.kind == "edit" and entry.paths == call.paths:
+                entry.continued = True
+                entry.version += 1
+        call.preview = diff
 
 
 def summary_of(call: ToolCall) -> str:

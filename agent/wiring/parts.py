@@ -48,6 +48,7 @@ class Parts:
         from agent.store.archive import FileArchive
         from agent.tools.process import ProcessBook
         from agent.wiring.late import LateModel
+        from agent.wiring.rules import rulebook
         from agent.workspace.paths import Workspace
 
         self.options = options
@@ -65,9 +66,11 @@ class Parts:
         self.book = ProcessBook()
         self.can_ask = can_ask
         self.session: Session | None = None
+        self.rules, notes = rulebook(self.paths, options.folder)
         self.registry = self._commands()
         self.extensions: Extensions | None = None
         self.start_notes: list[str] = [self.profile.note] if self.profile and self.profile.note else []
+        self.start_notes += notes
         self._totals: Callable[[], Awaitable[Totals | None]] | None = None
         self.server: Server = self._server()
         self.model = LateModel(self._client, self.server.suspect, self._totals)
@@ -124,6 +127,7 @@ class Parts:
             self.book,
             SkillTool(extensions.book, self._holds),
             beside=lambda file: instructions.below(file, self._holds),
+            hides=self.rules.hides,
         )
         journal, past = self._journal()
         self.session = Session(
@@ -134,6 +138,7 @@ class Parts:
             journal=journal,
             clock=SystemClock(),
             repair=repair_arguments,
+            rules=self.rules,
             past=past,
             mode=self.options.mode,
             can_ask=self.can_ask,
@@ -177,7 +182,8 @@ class Parts:
     def _commands(self) -> Registry:
         from agent import __version__
         from agent.commands.cache import cache_command
-        from agent.commands.conversation import mode_command
+        from agent.commands.conversation import mode_command, plan_command
+        from agent.commands.permissions import permissions_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
         from agent.wiring.room import AttachedRoom, OwnRoom, examine
@@ -189,6 +195,8 @@ class Parts:
             [
                 *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
+                plan_command(self.opened),
+                permissions_command(self.opened, lambda: self.rules),
                 cache_command(self.opened, lambda: self.server.ensure_ready()),
                 server_command(lambda: self.server, own or AttachedRoom(lambda: self.server), profile is None),
                 status_command(self.opened, folder, label, __version__),

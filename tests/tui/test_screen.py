@@ -17,10 +17,10 @@ from tests.fakes import core
 
 
 @contextlib.asynccontextmanager
-async def screen(*replies, tools=(), size=(100, 30), mode="auto", **options):
+async def screen(*replies, tools=(), size=(100, 30), mode="auto", past=(), **options):
     model = core.ScriptedModel(*replies)
     app = DflashApp(
-        lambda: core.open_session(model, *tools, mode=mode),
+        lambda: core.open_session(model, *tools, mode=mode, past=past),
         title="dflash-agent",
         profile_label="smoke",
         folder=Path("/project"),
