@@ -109,6 +109,33 @@ class TurnEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesRestored:
+    """Files were put back as they were before a turn, or (`redone`) as it had left them. `kept`: left alone, since
+    someone has changed them meanwhile. `left_out`: what is not covered, such as repositories in the project."""
+
+    turn: int
+    paths: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    redone: bool = False
+
+    @property
+    def words(self) -> str:
+        """For the user."""
+        lines = [f"{'Done again' if self.redone else 'Undone'}: {_named(self.paths) or 'nothing'}."]
+        if self.kept:
+            lines.append(f"Left alone, since changed meanwhile or not to be written: {_named(self.kept)}.")
+        if self.left_out:
+            lines.append(f"Not covered, whatever commands did there: {_named(self.left_out)}.")
+        return "\n".join(lines)
+
+
+def _named(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+@dataclass(frozen=True, slots=True)
 class SettingsChanged:
     key: str
     value: str
@@ -283,6 +310,7 @@ DurableEvent: TypeAlias = (
     | ResultAdded
     | Compacted
     | TurnEnded
+    | FilesRestored
     | SettingsChanged
 )
 TransientEvent: TypeAlias = (
@@ -311,6 +339,7 @@ DURABLE = (
     ResultAdded,
     Compacted,
     TurnEnded,
+    FilesRestored,
     SettingsChanged,
 )
 

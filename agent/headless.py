@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from agent.codec import to_json
-from agent.commands.base import Ask, Registry, Said
+from agent.commands.base import Ask, Diff, Registry, Said
 from agent.core.session import Session
 from agent.core.stats import step_figures, total_figures
 from agent.errors import ConfigError
@@ -42,6 +42,8 @@ async def _understood(prompt: str, commands: Registry) -> Ask | Said:
         why = "There is no command" if command is None else "Without the screen there is no"
         raise ConfigError(f"{why} /{name}; there are: {known}.")
     answer = await command.run(argument)
+    if isinstance(answer, Diff):
+        return Said(answer.text)
     return answer if isinstance(answer, Ask | Said) else Said("")
 
 

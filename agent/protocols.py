@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -210,6 +210,32 @@ class Archive(Protocol):
     def delete(self, session_id: str) -> None:
         """Raises ConfigError for an unknown id, or where another process has it open."""
         ...
+
+
+class Restored(Protocol):
+    """As in FilesRestored."""
+
+    @property
+    def turn(self) -> int: ...
+    @property
+    def paths(self) -> tuple[str, ...]: ...
+    @property
+    def kept(self) -> tuple[str, ...]: ...
+    @property
+    def left_out(self) -> tuple[str, ...]: ...
+
+
+class Checkpoints(Protocol):
+    """What turns did to files. `before` is called before a call changes `files`, or (`whole`) may change anything, and
+    returns what the user should know, mostly nothing. `undo`, `redo` and `changed` raise AgentError in the user's
+    words."""
+
+    async def before(self, turn: int, files: Sequence[str], *, whole: bool) -> str: ...
+    async def after(self, turn: int) -> None: ...
+    async def undo(self) -> Restored: ...
+    async def redo(self) -> Restored: ...
+    async def changed(self, turn: int | None = None) -> list[tuple[str, bytes, bytes]]: ...
+    def last(self) -> tuple[int, list[str]] | None: ...
 
 
 class Clock(Protocol):

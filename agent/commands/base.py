@@ -12,10 +12,19 @@ Level: TypeAlias = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command answers the user; the model never sees it. `text` may have several lines."""
+    """What a command answers the user; the model never sees it. `text` may have several lines. `shown`: the screen has
+    it from an event already."""
 
     text: str
     level: Level = "info"
+    shown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A unified diff for the user."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,7 @@ class Open:
     session_id: str | None
 
 
-Answer: TypeAlias = Said | Ask | Open | None
+Answer: TypeAlias = Said | Diff | Ask | Open | None
 Completions: TypeAlias = Sequence[str] | Sequence[tuple[str, str]]  # arguments, or each with what it is
 
 

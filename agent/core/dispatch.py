@@ -15,12 +15,12 @@ from pydantic import BaseModel, ValidationError
 
 from agent.core.approvals import Approvals
 from agent.core.narrowing import kept_to, permits
-from agent.core.permissions import Mode, Ruling, decide, refusal
+from agent.core.permissions import Mode, Ruling, changes_of, decide, refusal
 from agent.core.rules import Rulebook
 from agent.errors import ConfigError, ToolFailure
 from agent.events import CallPlanned, Decision, Event, Notice, PermissionSettled, ResultAdded, ToolProgress
 from agent.messages import ToolCall, ToolOutput
-from agent.protocols import Clock, Plan, Tool, ToolContext
+from agent.protocols import Checkpoints, Clock, Plan, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 RESULT_LIMIT = 48_000  # characters; tools cut with more knowledge, this is the last guard of the context
@@ -56,6 +56,7 @@ class Dispatch:
         clock: Clock,
         repair: Callable[[str], str | None],
         rules: Rulebook,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self._tools: Mapping[str, Tool] = {t.name: t for t in tools}
         self._settings = settings
@@ -64,6 +65,7 @@ class Dispatch:
         self._clock = clock
         self._repair = repair
         self._rules = rules
+        self._checkpoints = checkpoints
 
     def rules(self, allowed: Sequence[str]) -> tuple[str, ...]:
         return kept_to(allowed, self._tools)
@@ -82,6 +84,7 @@ class Dispatch:
         self._publish(planned)
         if refused := await self._permit(planned, plan, tally):
             return ResultAdded(call.id, call.name, refused, failed=True, seconds=0.0)
+        await self._keep(plan)
         started, waited = self._clock.monotonic(), tally.waited
         output = await self._run(tool, params, self._context(call.id, plan, tally))
         seconds = max(0.0, self._clock.monotonic() - started - (tally.waited - waited))
@@ -146,6 +149,14 @@ class Dispatch:
                 self._rules.grant(ruling.offers, always=True)
         except ConfigError as error:
             self._publish(Notice("warning", f"The rule holds for this session only. {error}"))
+
+    async def _keep(self, plan: Plan) -> None:
+        """Before it changes files."""
+        if self._checkpoints is None:
+            return
+        files, whole = changes_of(plan)
+        if (files or whole) and (note := await self._checkpoints.before(self._settings.turn, files, whole=whole)):
+            self._publish(Notice("warning", note))
 
     async def _run(self, tool: Tool, params: BaseModel, ctx: ToolContext) -> ToolOutput:
         try:

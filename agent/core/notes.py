@@ -7,20 +7,32 @@ from collections.abc import Sequence
 
 from agent.core.permissions import Mode
 from agent.errors import ContextOverflow
-from agent.events import AssistantAdded, Compacted, DurableEvent, TurnEnded, TurnStarted
+from agent.events import AssistantAdded, Compacted, DurableEvent, FilesRestored, TurnEnded, TurnStarted
 
 PLAN = (
-    "[Plan mode: look around, change nothing; only reading is allowed. End with a short numbered plan of what you would "
-    "do, for the user to accept.]"
+    "[Plan mode: look around, change nothing; only reading is allowed. End with a short numbered plan of what you "
+    "would do, for the user to accept.]"
 )
 PLAN_OVER = "[Plan mode is over: changes are allowed now.]"
 
 
 def note_for(mode: Mode, past: Sequence[DurableEvent]) -> str:
     """Empty when the model knows all that holds."""
-    if mode == "plan":
-        return "" if _planning(past) else PLAN
-    return PLAN_OVER if _planning(past) else ""
+    planning = _planning(past)
+    notes = [PLAN] if mode == "plan" and not planning else [PLAN_OVER] if mode != "plan" and planning else []
+    return "\n".join([*_restored(past), *notes])
+
+
+def _restored(past: Sequence[DurableEvent]) -> list[str]:
+    """What the user did to files since the last message."""
+    notes: list[str] = []
+    for event in reversed(past):
+        if isinstance(event, TurnStarted):
+            break
+        if isinstance(event, FilesRestored) and event.paths:
+            act = "done again" if event.redone else "undone"
+            notes.append(f"[The user has {act} your changes of turn {event.turn} to: {', '.join(event.paths)}.]")
+    return notes[::-1]
 
 
 def _planning(past: Sequence[DurableEvent]) -> bool:

@@ -41,6 +41,13 @@ def accesses_of(plan: Plan) -> tuple[Access, ...]:
     return (Access("use", plan.command or plan.title, outside=plan.outside),)
 
 
+def changes_of(plan: Plan) -> tuple[list[str], bool]:
+    """Files that a call changes, and whether it may change others too."""
+    parts = accesses_of(plan)
+    files = [p.what for p in parts if p.act == "edit"]
+    return files, any(p.act in ("run", "use") and not _looks(plan, p) for p in parts)
+
+
 def decide(mode: Mode, tool: str, plan: Plan, rules: Rulebook) -> Ruling:
     """Deny, then ask, then allow; every part must pass. What leads out of the project, or to a protected place, is
     asked in every mode."""

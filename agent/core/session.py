@@ -28,6 +28,7 @@ from agent.events import (
     Decision,
     DurableEvent,
     Event,
+    FilesRestored,
     GivenBack,
     Notice,
     QueueChanged,
@@ -39,7 +40,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Prefix, UserMessage
-from agent.protocols import Clock, Journal, ModelClient, ModelRequest, Tool
+from agent.protocols import Checkpoints, Clock, Journal, ModelClient, ModelRequest, Tool
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 
@@ -69,6 +70,7 @@ class Session:
         clock: Clock,
         repair: Callable[[str], str | None],
         rules: Rulebook | None = None,
+        checkpoints: Checkpoints | None = None,
         past: Sequence[DurableEvent] = (),
         mode: Mode = "ask",
         can_ask: bool = True,
@@ -94,9 +96,9 @@ class Session:
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
-        self._dispatch = Dispatch(
-            tools, self, self._approvals, self.publish, clock, repair, rules if rules is not None else Rulebook()
-        )
+        self._checkpoints = checkpoints
+        book = rules if rules is not None else Rulebook()
+        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, repair, book, checkpoints)
         self._queue: deque[Waiting] = deque()
         self._steering: deque[str] = deque()
         self._running: asyncio.Task[TurnResult] | None = None
@@ -189,6 +191,29 @@ class Session:
             self.mode = mode
             self.publish(SettingsChanged("mode", mode))
 
+    async def restore(self, *, redo: bool = False) -> FilesRestored:
+        """Puts back what the last turn did to files, or does it again. Raises AgentError."""
+        if self.running:
+            raise AgentError("A turn is running; stop it first (Esc).")
+        kept = self._kept()
+        done = await (kept.redo() if redo else kept.undo())
+        event = FilesRestored(done.turn, done.paths, done.kept, done.left_out, redo)
+        self.publish(event)
+        return event
+
+    async def changed(self, *, last: bool = False) -> list[tuple[str, bytes, bytes]]:
+        """Name, old and new content of files that this session (or its last turn) changed. Raises AgentError."""
+        return await self._kept().changed(self.turn if last else None)
+
+    def undoable(self) -> tuple[int, list[str]] | None:
+        """The turn that would be undone, and its files."""
+        return self._checkpoints.last() if self._checkpoints is not None else None
+
+    def _kept(self) -> Checkpoints:
+        if self._checkpoints is None:
+            raise AgentError("Changes are not kept in this session.")
+        return self._checkpoints
+
     def server_changed(self, state: ServerState) -> None:
         """The supervisor's transitions, shown to whoever watches this session."""
         self._reading.server(state.endpoint)
@@ -275,6 +300,8 @@ class Session:
         result = _result_of(self._running)
         self._running = None
         self._settle_open_calls()
+        if self._checkpoints is not None:
+            await self._checkpoints.after(self.turn)
         unsent = self._history.take_back() if result.kind == ContextOverflow.kind else None
         seconds = self._clock.monotonic() - started
         end = TurnEnded(self.turn, result.outcome, result.detail, result.kind, seconds, turn.tally.waited)

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import Static
 
-from agent.commands.base import Answer, Ask, Command, Level, Open, Registry, Said
+from agent.commands.base import Answer, Ask, Command, Diff, Level, Open, Registry, Said
 from agent.core.permissions import MODES
 from agent.core.session import Session
 from agent.errors import AgentError
@@ -148,7 +148,7 @@ class Chat(Screen[None]):
         pump = Pump(self._fold, self._show, self._fail)
         self.spawn(loop.create_task(pump.run(self.session.subscribe()), name="pump"))
         if self._first_prompt.strip():
-            self._take(self._first_prompt, queued=True)
+            self.take(self._first_prompt, queued=True)
         for ask in self._unsent:
             self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed)
         self._unsent.clear()
@@ -198,6 +198,7 @@ class Chat(Screen[None]):
             self.composer.focus()
 
     def _turn_ended(self, event: TurnEnded) -> None:
+        self.choices.ended()
         plan = next((e.text for e in reversed(self.picture.entries) if isinstance(e, Reply)), "")
         if event.outcome == "done" and self.gauge.mode == "plan" and plan and not self.composer.text.strip():
             self.choices.plan_ready(event.turn, plan)
@@ -216,9 +217,9 @@ class Chat(Screen[None]):
         if self.picture.question is not None and not message.queued:
             self.choices.reply(self.picture.question.request_id, message.text)
         else:
-            self._take(message.text, queued=message.queued)
+            self.take(message.text, queued=message.queued)
 
-    def _take(self, text: str, *, queued: bool) -> None:
+    def take(self, text: str, *, queued: bool) -> None:
         if written := self.commands.read(text):
             self._command(*written)
         else:
@@ -248,16 +249,19 @@ class Chat(Screen[None]):
 
     async def _answer(self, answer: Answer) -> None:
         match answer:
+            case Said(shown=True) | None:
+                pass
             case Said(text=text, level=level):
                 self._note(text, level)
+            case Diff(text=text):
+                self.picture.diff(text)
+                self._show()
             case Ask():
                 self._say(answer, queued=True)
             case Open() if self.session is not None and self.session.running:
                 self._note("A turn is running; stop it first (Esc).", "warning")
             case Open(session_id=session_id):
                 await self._switch(session_id)
-            case None:
-                pass
 
     def _note(self, text: str, level: Level = "info") -> None:
         self.picture.note(text, level)
@@ -298,6 +302,8 @@ class Chat(Screen[None]):
     def action_stop(self) -> None:
         if self.session is not None and self.session.running:
             self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
+        elif not self.composer.text:
+            self.choices.escaped()
 
     async def _cancel(self, session: Session) -> None:
         self._give_back("\n\n".join(await session.cancel()))

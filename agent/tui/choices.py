@@ -3,16 +3,20 @@ session's methods; draws nothing."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
 from agent.core.permissions import Mode
 from agent.core.session import Session
 from agent.events import QuestionAsked
+from agent.tui.picture import Picture, Said
 from agent.tui.question import Asked, Option, options
 
 GO = "Carry out the plan."
 EDITED = "Carry out this plan:"
+TWICE = 0.8  # seconds between two Esc that belong together
+CALM = 1.0  # seconds after a turn within which Esc still means that turn
 FREE = "Enter chooses · or write another answer"
 
 
@@ -21,7 +25,10 @@ class Host(Protocol):
 
     session: Session | None
 
+    picture: Picture
+
     def show_choice(self) -> None: ...
+    def take(self, text: str, *, queued: bool) -> None: ...
     def write(self, text: str) -> None: ...
     def action_stop(self) -> None: ...
 
@@ -32,6 +39,7 @@ class Choices:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.own: Asked | None = None
+        self._ended = self._escaped = -TWICE
 
     def now(self, question: QuestionAsked | None) -> Asked | None:
         if question is None:
@@ -55,6 +63,36 @@ class Choices:
     def offer(self, asked: Asked) -> None:
         self.own = asked
         self._host.show_choice()
+
+    def ended(self) -> None:
+        """A turn has ended: who stops one presses Esc more than once."""
+        self._ended = time.monotonic()
+
+    def escaped(self) -> None:
+        """Esc while nothing runs and nothing is written; the second one asks whether to undo."""
+        now = time.monotonic()
+        if now - self._ended > CALM and now - self._escaped < TWICE:
+            self._undo()
+        self._escaped = now
+
+    def _undo(self) -> None:
+        last = self._host.session.undoable() if self._host.session is not None else None
+        if last is None:
+            self._host.take("/undo", queued=True)  # it says why there is nothing
+            return
+        turn, files = last
+        words = next((e.text for e in reversed(self._host.picture.entries) if isinstance(e, Said)), "")
+
+        def put_back(rewrite: bool) -> None:
+            self.close()
+            self._host.take("/undo", queued=True)
+            if rewrite:
+                self._host.write(words)
+
+        acts = (lambda: put_back(False), lambda: put_back(True), self.close)
+        names = ", ".join(files[:6]) + (f" and {len(files) - 6} more" if len(files) > 6 else "")
+        choices = options(("Put the files back", "Put them back and write the message anew", "Leave all as it is"))
+        self.offer(Asked(f"undo-{turn}", "Undo", f"The last change: {names}", choices, lambda n: acts[n](), self.close))
 
     def plan_ready(self, turn: int, plan: str) -> None:
         """The turn has ended in plan mode."""

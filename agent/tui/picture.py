@@ -13,6 +13,7 @@ from agent.events import (
     CallPlanned,
     Compacted,
     Event,
+    FilesRestored,
     Notice,
     PermissionAsked,
     PermissionSettled,
@@ -108,11 +109,16 @@ class Picture:
     @property
     def conversation(self) -> list[Entry]:
         """Without the notes: what durable events alone draw."""
-        return [e for e in self.entries if not isinstance(e, Note)]
+        return [e for e in self.entries if not isinstance(e, Note) and not e.key.startswith("diff-")]
 
     def note(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         self._notes += 1
         self._add(Note(f"note-{self._notes}", level=level, text=text))
+
+    def diff(self, text: str) -> None:
+        """Beside the conversation, as a note is."""
+        self._notes += 1
+        self._add(Call(f"diff-{self._notes}", tool="diff", state="ok", kind="edit", preview=text))
 
     def apply(self, event: Event) -> None:
         match event:
@@ -163,6 +169,8 @@ class Picture:
             case Compacted(dropped_messages=count):
                 text = f"Conversation compacted: {count} messages became a summary."
                 self._add(End(f"compacted-{len(self.entries)}", outcome="compacted", detail=text))
+            case FilesRestored():
+                self._add(End(f"restored-{len(self.entries)}", outcome="restored", detail=event.words))
             case SettingsChanged(key="mode", value=value):
                 self.mode = value
             case QueueChanged(texts=texts, steering=steering):

@@ -18,7 +18,7 @@ from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, ServerState
-from agent.protocols import Journal, ModelClient, Server, Tool
+from agent.protocols import Checkpoints, Journal, ModelClient, Server, Tool
 from agent.runtime.lock import holders
 from agent.runtime.record import Home
 from agent.wiring.options import Options
@@ -139,6 +139,7 @@ class Parts:
             clock=SystemClock(),
             repair=repair_arguments,
             rules=self.rules,
+            checkpoints=self._checkpoints(journal.session_id),
             past=past,
             mode=self.options.mode,
             can_ask=self.can_ask,
@@ -149,6 +150,15 @@ class Parts:
         self.session.server_changed(self.server.state)
         self._warming = asyncio.get_running_loop().create_task(self._warm())
         return self.session
+
+    def _checkpoints(self, session_id: str) -> Checkpoints:
+        from agent.workspace.checkpoints import Checkpoints, place_of
+
+        root, paths = self.options.folder, self.paths
+        keep_out = (paths.config, paths.state, paths.data, paths.cache)
+        home = Path(os.path.expanduser("~"))
+        trees = "this is the home folder, or above it" if home.is_relative_to(root) else ""
+        return Checkpoints(place_of(paths.data, root), root, session_id, keep_out, trees)
 
     def opened(self) -> Session:
         """Raises AgentError before the session is there, or where it could not be opened."""
@@ -182,10 +192,12 @@ class Parts:
     def _commands(self) -> Registry:
         from agent import __version__
         from agent.commands.cache import cache_command
+        from agent.commands.changes import change_commands
         from agent.commands.conversation import mode_command, plan_command
         from agent.commands.permissions import permissions_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
+        from agent.tools.diff import unified
         from agent.wiring.room import AttachedRoom, OwnRoom, examine
 
         folder, profile = str(self.options.folder), self.profile
@@ -196,6 +208,7 @@ class Parts:
                 *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
                 plan_command(self.opened),
+                *change_commands(self.opened, unified),
                 permissions_command(self.opened, lambda: self.rules),
                 cache_command(self.opened, lambda: self.server.ensure_ready()),
                 server_command(lambda: self.server, own or AttachedRoom(lambda: self.server), profile is None),

@@ -161,7 +161,7 @@ def end(entry: End, width: int) -> list[Strip]:
     if entry.outcome == "done":
         text = end_figures(entry, width - 4)
         return [Strip([Segment("  ", theme.line), Segment(text, theme.faint)])] if text else []
-    if entry.outcome == "compacted":
+    if entry.outcome in ("compacted", "restored"):
         mark, style, text = "·", theme.quiet, entry.detail
     elif entry.outcome == "interrupted":
         mark, style, text = (
