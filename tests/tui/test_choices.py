@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from agent.commands.base import Registry
+from agent.commands.changes import change_commands
 from agent.protocols import TextChunk
 from agent.tools.ask import Ask
+from agent.tools.diff import unified
+from agent.tools.process import ProcessBook
+from agent.tools.registry import build_tools
 from agent.tools.todo import Todo
 from agent.tui.picture import Call
+from agent.workspace.checkpoints import Checkpoints
+from agent.workspace.paths import Workspace
 from tests.fakes import core
 from tests.tui.test_screen import ended, rows, say, screen, until, write
 
@@ -140,10 +147,6 @@ async def test_the_list_of_steps_is_there_again_after_a_restart():
 
 
 async def test_several_edits_of_one_file_are_one_diff(tmp_path):
-    from agent.tools.process import ProcessBook
-    from agent.tools.registry import build_tools
-    from agent.workspace.paths import Workspace
-
     (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
     tools = build_tools(Workspace(tmp_path), {}, tmp_path / "logs", ProcessBook())
     edits = [
@@ -156,3 +159,35 @@ async def test_several_edits_of_one_file_are_one_diff(tmp_path):
         assert first.continued and not last.continued
         assert [line for line in last.preview.split("\n")[3:] if line[0] in "+-"] == ["-one", "-two", "+1", "+2"]
         assert rows(chat).count("-one") == 1
+
+
+async def test_escape_twice_asks_before_it_undoes(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+    points = Checkpoints(tmp_path / "points", root, "s", ())
+    tools = build_tools(Workspace(root), {}, tmp_path / "logs", ProcessBook())
+    script = (core.calls(core.call("write", "w1", file="a.txt", text="x\n")), say("done"))
+    registry = Registry()
+    async with screen(*script, tools=tools, checkpoints=points, commands=registry, first_prompt="make it") as (
+        chat,
+        pilot,
+        _,
+    ):
+        registry.add(*change_commands(lambda: chat.session, unified))
+        await until(pilot, lambda: ended(chat))
+        await pilot.press("escape", "escape")
+        assert not chat.question.display
+        chat.choices._ended = chat.choices._escaped = -9.0
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: chat.question.has_focus)
+        assert "a.txt" in chat.question.asked.text
+        await pilot.press("2")
+        await until(pilot, lambda: not (root / "a.txt").exists() and "Undone: a.txt." in rows(chat))
+        assert chat.composer.text == "make it"
+        chat.composer.clear()
+        await write(pilot, "/redo")
+        await pilot.press("enter")
+        await until(pilot, lambda: (root / "a.txt").exists() and "Done again: a.txt." in rows(chat))
+        await write(pilot, "/diff")
+        await pilot.press("enter")
+        await until(pilot, lambda: "+x" in rows(chat).split("Done again")[1])
