@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent.protocols import Access, Plan
 from agent.tools import harmless
-from agent.tools.shell import Part, Script, Word, split
+from agent.tools.splitting import Part, Script, Word, split
 from agent.workspace.paths import Workspace
 
 EXPANDED = 500  # names that one pattern of a command is expanded to

@@ -14,7 +14,7 @@ from agent.config.rules import SECRETS
 from agent.core.permissions import decide
 from agent.core.rules import Rule, Rulebook
 from agent.tools.access import command_plan
-from agent.tools.shell import split
+from agent.tools.splitting import split
 from agent.workspace.paths import Workspace
 
 DENIED = Rulebook([Rule.parse("deny", "Bash(rm:*)", "test", root="/p", home="/h")])
