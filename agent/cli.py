@@ -68,7 +68,12 @@ def parser() -> argparse.ArgumentParser:
     add("-c", "--continue", dest="continue_", action="store_true", help="go on with this folder's last session")
     add("-r", "--resume", nargs="?", const="", metavar="ID", help="go on with a session; without ID: list them")
     add("--fork", action="store_true", help="with -c or -r: go on in a copy")
-    add("--profile", type=_given, metavar="NAME", help="engine, model and draft to run (default: smoke)")
+    add(
+        "--profile",
+        type=_given,
+        metavar="NAME",
+        help="engine, model and draft (default: as last time)",
+    )
     add("--no-dflash", action="store_true", help="the same model without speculation")
     add("--ctx", type=_positive, metavar="N", help="context in tokens (with --server: use no more than this)")
     add("--server", type=_given, metavar="URL", help="attach to a model server instead of starting one")

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.progress import Phase
 
 Outcome: TypeAlias = Literal["done", "interrupted", "failed", "limit", "denied"]
 PlanKind: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "fetch", "think", "other"]
 Decision: TypeAlias = Literal["once", "session", "always", "denied"]
+Mending: TypeAlias = Literal["repaired", "coerced", "refused"]
 Owner: TypeAlias = Literal["system", "tools", "message", "thinking", "template", "server", "compaction"]
 ServerKind: TypeAlias = Literal["stopped", "starting", "ready", "stopping", "failed"]
 
@@ -49,7 +51,8 @@ class AssistantAdded:
 
 @dataclass(frozen=True, slots=True)
 class CallPlanned:
-    """What a call will do, before it does it. `preview`: the diff of an edit, or text."""
+    """What a call will do, before it does it. `preview`: the diff of an edit, or text. `mending`: what it took to read
+    its arguments (broken JSON repaired, values coerced to the tool's schema), or that they could not be read."""
 
     call_id: str
     tool: str
@@ -58,6 +61,7 @@ class CallPlanned:
     paths: tuple[str, ...] = ()
     command: str | None = None
     preview: str = ""
+    mending: tuple[Mending, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +233,8 @@ class QueueChanged:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """The user's message of the turn that has just ended: it was too big to be sent and left the conversation."""
+    """What the user said and nobody has read: the message of the turn that has just ended, which was too big to be sent
+    and left the conversation, or what waited behind a turn that failed."""
 
     text: str
 
@@ -277,29 +282,21 @@ REWRITES: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class ServerState:
     """`phase` while starting (what it is doing), `why` and `last_words` when failed, `endpoint` when ready. `note`:
-    what the user should know of this start, such as that it does not draft as the profile says."""
+    what the user should know of this start, such as that it does not draft as the profile says. `model`: what to call
+    the model that it is about; "" where that is not known before it answers."""
 
     kind: ServerKind
-    phase: str = ""
+    phase: Phase | None = None
     why: str = ""
     last_words: tuple[str, ...] = ()
     endpoint: Endpoint | None = None
     note: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerChanged:
     state: ServerState
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadProgress:
-    """Bytes; `rate` in bytes/s over the last seconds."""
-
-    file: str
-    done: int
-    total: int
-    rate: float
 
 
 DurableEvent: TypeAlias = (
@@ -327,7 +324,6 @@ TransientEvent: TypeAlias = (
     | GivenBack
     | Notice
     | ServerChanged
-    | DownloadProgress
 )
 Event: TypeAlias = DurableEvent | TransientEvent
 
@@ -358,8 +354,6 @@ def merge(earlier: Event, later: Event) -> Event | None:
         case PrefillProgress(message_id=a), PrefillProgress(message_id=b) if a == b:
             return later
         case (ServerChanged(), ServerChanged()) | (QueueChanged(), QueueChanged()):
-            return later
-        case DownloadProgress(file=a), DownloadProgress(file=b) if a == b:
             return later
         case _:
             return None

@@ -23,6 +23,7 @@ from agent.events import (
     StepRetrying,
     TurnEnded,
 )
+from agent.progress import Lines
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 
@@ -142,6 +143,7 @@ class _Told:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._said: set[str] = set()
+        self._phases = Lines()
 
     def about(self, event: Event) -> None:
         match event:
@@ -150,7 +152,8 @@ class _Told:
             case StepRetrying(why=why, attempt=attempt):
                 self.once(f"Retrying ({attempt}): {why}")
             case ServerChanged(state=state) if state.kind == "starting" and state.phase:
-                self.once(f"engine: {state.phase}")
+                if line := self._phases.line(state.phase):
+                    self._tell(f"engine: {line}")
             case ServerChanged(state=state) if state.kind == "ready" and state.note:
                 self.once(state.note)
             case ServerChanged(state=state) if state.kind == "failed":

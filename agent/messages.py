@@ -11,11 +11,12 @@ Finish: TypeAlias = Literal["stop", "tool_calls", "length", "interrupted", "erro
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call the model asks for. `arguments` is the JSON text exactly as the model wrote it (it may be broken):
-    sending back the same bytes keeps the server's prompt cache."""
+    sending back the same bytes keeps the server's prompt cache. `recovered`: it stood in the answer as text."""
 
     id: str
     name: str
     arguments: str
+    recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """One reply of the model. `finish` other than "stop" and "tool_calls" means that it was cut short."""
+    """One reply of the model. `finish` other than "stop" and "tool_calls" means that it was cut short; `cut` are calls
+    that were still being written then: kept to be seen, never run and never sent back."""
 
     id: str
     text: str
@@ -86,6 +88,7 @@ class AssistantMessage:
     finish: Finish = "stop"
     usage: Usage = Usage()
     timings: Timings = Timings()
+    cut: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from agent.events import DurableEvent, Endpoint, PlanKind, ServerState
 from agent.messages import Message, Prefix, Timings, ToolOutput, Usage
+from agent.survey import Choice, Ready, Survey
 
 
 # ---- tools
@@ -155,6 +156,26 @@ class ModelClient(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the arguments of a call say. `fields` None: they cannot be read without guessing, and `fault` says why in a
+    few words. `mended`: they were not in the format that was asked for."""
+
+    fields: Mapping[str, Any] | None
+    mended: bool = False
+    fault: str = ""
+
+
+class CallReader(Protocol):
+    """Reads calls as models really write them. It reads or refuses, and never completes what was cut short."""
+
+    def arguments(self, raw: str) -> Arguments: ...
+    def calls_in(self, text: str, tools: Collection[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Calls that stand in an answer as text: the answer without them, and name and arguments of each. Without
+        any, the answer as it is."""
+        ...
+
+
 # ---- engine
 class Server(Protocol):
     """The model server. Callers never look at `state` first: they await `ensure_ready`, so a crash heals on the next
@@ -168,6 +189,19 @@ class Server(Protocol):
 
     async def ensure_ready(self) -> Endpoint: ...
     async def stop(self) -> None: ...
+
+
+class Setup(Protocol):
+    """Gets what a model server needs and starts it, before there is a session."""
+
+    async def survey(self) -> Survey:
+        """What this machine has and could run; asks nobody else. May take seconds."""
+        ...
+
+    async def get_ready(self, choice: Choice, watch: Callable[[ServerState], None]) -> Ready:
+        """Builds, fetches, loads and checks; `watch` hears how far it is. Cancelled, it stops all of that and keeps
+        what has come. Raises AgentError."""
+        ...
 
 
 # ---- store

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-VOCABULARY = {"messages", "events", "errors", "protocols", "codec"}
+VOCABULARY = {"messages", "progress", "survey", "events", "errors", "protocols", "codec"}
 MAY_IMPORT: dict[str, set[str]] = {
     "messages": set(),
     "errors": set(),
+    "progress": set(),
+    "survey": set(),
     "speech": set(),
     "globs": set(),
-    "events": {"messages", "errors"},
-    "protocols": {"messages", "events", "errors"},
+    "events": {"messages", "progress", "errors"},
+    "protocols": {"messages", "progress", "survey", "events", "errors"},
     "codec": {"messages", "events", "errors"},
     "config": {"errors"},
     "workspace": {"errors", "globs"},
@@ -24,12 +26,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {"messages", "errors", "protocols", "workspace", "config", "globs"},
     "prompt": {"messages", "errors", "protocols", "workspace", "config"},
     "model": {"messages", "events", "errors", "protocols", "config"},
-    "runtime": {"events", "errors", "protocols", "config"},
+    "runtime": {"progress", "survey", "events", "errors", "protocols", "config"},
     "store": {"messages", "events", "errors", "protocols", "codec", "config"},
     "commands": VOCABULARY | {"core", "config"},
     "tui": VOCABULARY | {"core", "commands", "config"},
     "headless": VOCABULARY | {"core", "commands", "config"},
-    "console": {"errors", "events", "protocols", "config", "commands", "prompt", "runtime", "speech"},
+    "console": {
+        "errors",
+        "progress",
+        "survey",
+        "events",
+        "protocols",
+        "config",
+        "commands",
+        "prompt",
+        "runtime",
+        "speech",
+    },
     "wiring": VOCABULARY
     | {
         "console",
@@ -57,11 +70,12 @@ WALLS = {
     "mcp": {"tools.mcp"},
     "argcomplete": {"console.completion"},
     "git": {"workspace"},
-    "huggingface_hub": {"runtime.download"},
+    "huggingface_hub": {"runtime.hub"},
     "pynvml": {"runtime.hardware"},
     "tree_sitter": {"tools.splitting"},
     "tree_sitter_bash": {"tools.splitting"},
     "charset_normalizer": {"workspace.encoding"},
+    "pyjson5": {"model"},
     "subprocess": {"runtime.process", "tools.process", "workspace"},
     "yaml": {"prompt.frontmatter"},
 }

@@ -13,7 +13,7 @@ def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="dflash-agent", allow_abbrev=False)
     commands = root.add_subparsers(dest="command", required=True)
     of_profile = argparse.ArgumentParser(add_help=False)
-    of_profile.add_argument("--profile", metavar="NAME", help="engine, model and draft (default: smoke)")
+    of_profile.add_argument("--profile", metavar="NAME", help="engine, model and draft (default: as last time)")
     of_profile.add_argument("--no-dflash", action="store_true", help="the same model without speculation")
     of_profile.add_argument("--ctx", type=positive, metavar="N", help="context in tokens")
     of_profile.add_argument("--offline", action="store_true", help="download nothing")
@@ -34,7 +34,7 @@ def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="for programs (docs/doctor.schema.json)")
 
     setup = commands.add_parser("setup", parents=[of_profile], help="get engine and models, without the screen")
-    setup.add_argument("--yes", action="store_true", help="ask nothing (setup never does; for scripts)")
+    setup.add_argument("--yes", action="store_true", help="ask nothing")
     setup.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
 
     session = commands.add_parser("session", help="what was said", description="The sessions of this machine.")

@@ -19,11 +19,15 @@ def run(
     profile: Callable[[], Profile],
     make: server.MakeSupervisor,
     locate: doctor.Locate,
+    choice: Callable[[], setup.Chosen],
 ) -> int:
-    """The exit status. `profile`: as the flags ask for; `locate`: where a model file lies. Raises AgentError."""
+    """The exit status. `profile`: as the flags ask for; `locate`: where a model file lies;
+    `choice`: of one of our own engines, for setup. Raises AgentError."""
 
-    def report(phase: str) -> None:
-        print(phase, file=sys.stderr, flush=True)
+    def ask() -> bool:
+        if arguments.yes or not sys.stdin.isatty():
+            return True
+        return input("Get it ready? [Y/n] ").strip().lower() in ("", "y", "yes")
 
     match arguments.verb if arguments.command == "server" else arguments.command:
         case "stop":
@@ -37,7 +41,7 @@ def run(
         case "setup" if arguments.dry_run:
             return asyncio.run(setup.dry_run(profile(), paths, env, locate))
         case "setup":
-            return asyncio.run(setup.setup(profile(), paths, make, report))
+            return asyncio.run(setup.setup(choice(), ask))
         case "restart":
             wanted = profile()
             asyncio.run(server.stop(paths, wanted.name))

@@ -72,9 +72,9 @@ class Assembler:
         return CallDelta(self._id, self._calls.index(call), call.name, chunk.arguments)
 
     def message(self, finish: Finish, *, keep_calls: bool) -> AssistantMessage:
-        """`keep_calls` False drops calls that were still being written."""
+        """`keep_calls` False: they were still being written, and are only there to be seen."""
         calls: list[ToolCall] = []
-        for number, call in enumerate(self._calls if keep_calls else ()):
+        for number, call in enumerate(self._calls):
             call_id = call.id if call.id and call.id not in self._taken else f"call_{self._id}_{number}"
             self._taken.add(call_id)
             calls.append(ToolCall(call_id, call.name, "".join(call.arguments)))
@@ -82,8 +82,9 @@ class Assembler:
             self._id,
             "".join(self._text),
             "".join(self._thinking),
-            tuple(calls),
+            tuple(calls) if keep_calls else (),
             finish,
             self._finish.usage if self._finish else Usage(),
             self._finish.timings if self._finish else Timings(),
+            cut=() if keep_calls else tuple(calls),
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -40,7 +40,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Prefix, UserMessage
-from agent.protocols import Checkpoints, Clock, Journal, ModelClient, ModelRequest, Tool
+from agent.protocols import CallReader, Checkpoints, Clock, Journal, ModelClient, ModelRequest, Tool
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 
@@ -68,7 +68,7 @@ class Session:
         system: str,
         journal: Journal,
         clock: Clock,
-        repair: Callable[[str], str | None],
+        reader: CallReader,
         rules: Rulebook | None = None,
         checkpoints: Checkpoints | None = None,
         past: Sequence[DurableEvent] = (),
@@ -91,14 +91,15 @@ class Session:
         self._reading = Reading(held(past))
         self._journal = journal
         self._clock = clock
+        self._reader = reader
         self._max_steps = max_steps
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
         self._checkpoints = checkpoints
         book = rules if rules is not None else Rulebook()
-        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, repair, book, checkpoints)
+        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, checkpoints)
         self._queue: deque[Waiting] = deque()
         self._steering: deque[str] = deque()
         self._running: asyncio.Task[TurnResult] | None = None
@@ -167,13 +168,18 @@ class Session:
         self._steering.append(text)
         self._publish_queue()
 
-    async def cancel(self) -> tuple[str, ...]:
-        """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
+    def take_back(self) -> tuple[str, ...]:
+        """What still waits to be sent, in that order; it waits no longer."""
         unsent = (*self._steering, *(w.shown or w.text for w in self._queue))
         self._steering.clear()
         self._queue.clear()
         if unsent:
             self._publish_queue()
+        return unsent
+
+    async def cancel(self) -> tuple[str, ...]:
+        """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
+        unsent = self.take_back()
         if self._running is not None:
             self._running.cancel()
         await self._idle.wait()
@@ -240,7 +246,7 @@ class Session:
 
     def request(self) -> ModelRequest:
         fixed = self._prefix
-        return ModelRequest(fixed.system, fixed.tools, self._history.view(), self._max_tokens, fixed.thinking)
+        return ModelRequest(fixed.system, fixed.tools, self._history.view(), self.max_tokens, fixed.thinking)
 
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None:
         self._history.add(message)
@@ -281,19 +287,24 @@ class Session:
     async def _run(self) -> None:
         while True:
             while self._queue:
-                await self._one_turn(self._queue.popleft())
+                result = await self._one_turn(self._queue.popleft())
                 while self._steering:  # said too late for the turn it was meant for
                     self._queue.appendleft(Waiting(self._steering.pop()))
+                if result.outcome == "failed" and result.kind != ContextOverflow.kind and self._queue:
+                    # it was said in the belief that this turn would succeed, and would mostly fail like it
+                    self.publish(GivenBack("\n\n".join(self.take_back())))
             self._idle.set()
             self._wake.clear()
             await self._wake.wait()
 
-    async def _one_turn(self, said: Waiting) -> None:
+    async def _one_turn(self, said: Waiting) -> TurnResult:
         self.turn += 1
         started = self._clock.monotonic()
         self._add_user(said.text, steered=False, shown=said.shown)
         self._publish_queue()
-        turn = Turn(self, self._model, self._dispatch, self._history, self.publish, self._clock, self._max_steps)
+        turn = Turn(
+            self, self._model, self._dispatch, self._history, self.publish, self._clock, self._reader, self._max_steps
+        )
         turn.tally.rules = self._dispatch.rules(said.allowed)
         self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
         await asyncio.wait([self._running])
@@ -308,6 +319,7 @@ class Session:
         self.publish(end)
         if unsent is not None:
             self.publish(GivenBack(unsent.shown or unsent.text))
+        return result
 
     def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
         told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agent.events import AssistantAdded, DurableEvent, ResultAdded, TurnEnded
+from agent.core.repeats import duplicates
+from agent.events import AssistantAdded, CallPlanned, DurableEvent, ResultAdded, TurnEnded
 from agent.messages import AssistantMessage
 
 
@@ -71,3 +72,26 @@ def total_figures(events: Iterable[DurableEvent]) -> dict[str, Any]:
         _sum(e.seconds for e in past if isinstance(e, TurnEnded)),
         _sum(e.seconds for e in past if isinstance(e, ResultAdded)),
     )
+
+
+def call_figures(events: Iterable[DurableEvent]) -> dict[str, int]:
+    """What it took to read the calls of a session. `repaired`: arguments that were not JSON; `coerced`: not as the
+    schema says; `recovered`: the call stood in the answer as text; `refused`: could not be read; `duplicates`: said
+    twice in one reply; `repeated`: turns that ended because the same came again and again."""
+    counts: dict[str, int] = dict.fromkeys(
+        ("calls", "repaired", "coerced", "recovered", "refused", "duplicates", "repeated"), 0
+    )
+    for event in events:
+        match event:
+            case AssistantAdded(message=message):
+                counts["calls"] += len(message.calls)
+                counts["recovered"] += sum(c.recovered for c in message.calls)
+                counts["duplicates"] += len(duplicates(message.calls))
+            case CallPlanned(mending=mending):
+                for step in mending:
+                    counts[step] += 1
+            case TurnEnded(kind="repeated"):
+                counts["repeated"] += 1
+            case _:
+                pass
+    return counts

@@ -7,6 +7,8 @@ import difflib
 import unicodedata
 from collections.abc import Callable
 
+from pydantic import ConfigDict
+
 from agent.errors import ToolFailure
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
@@ -25,6 +27,8 @@ AROUND = 5  # lines shown of the nearest place
 
 
 class EditParams(Params):
+    model_config = ConfigDict(extra="forbid")  # `line` or `regex` would mean another change than the one made
+
     file: str
     find: str
     replace: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import ConfigDict
+
 from agent.errors import ToolFailure
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
@@ -13,6 +15,8 @@ from agent.workspace.paths import Workspace
 
 
 class WriteParams(Params):
+    model_config = ConfigDict(extra="forbid")  # `append` or `line` would mean another file than the one written
+
     file: str
     text: str
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
-from rich.segment import Segment
 from textual import on
 from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
@@ -22,9 +21,7 @@ from agent.core.permissions import MODES
 from agent.core.session import Session
 from agent.errors import AgentError
 from agent.events import Event, GivenBack, SettingsChanged, TurnEnded
-from agent.tui import theme
 from agent.tui.approval import Approval
-from agent.tui.cells.paper import BLANK, clean
 from agent.tui.choices import Choices
 from agent.tui.commands import screen_commands
 from agent.tui.completion import Offer
@@ -39,6 +36,7 @@ from agent.tui.todo import TodoList
 from agent.tui.transcript import Transcript
 
 NARROW, LOW = 20, 10  # columns below which a note stands in for the screen; rows below which the frame goes
+STOPPING = "Stopping …"
 TWICE = 2.0  # seconds between the two Ctrl+C that quit
 
 
@@ -85,6 +83,7 @@ class Chat(Screen[None]):
         self.commands = commands
         self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
         composer.complete = self._complete
+        composer.take_back = self._take_back
         self.session: Session | None = None
         self._unsent: list[Ask] = []
         self._first_prompt = first_prompt
@@ -306,11 +305,20 @@ class Chat(Screen[None]):
             self.choices.escaped()
 
     async def _cancel(self, session: Session) -> None:
-        self._give_back("\n\n".join(await session.cancel()))
+        self._hint(STOPPING)
+        unsent = await session.cancel()
+        if self.status.hint == STOPPING:
+            self._hint("")
+        self._give_back("\n\n".join(unsent))
+
+    def _take_back(self) -> str:
+        return "\n\n".join(self.session.take_back()) if self.session is not None else ""
 
     def _give_back(self, text: str) -> None:
-        if text and not self.composer.text.strip():
-            self.composer.put(text)
+        """Before what is being written: it was said before."""
+        if text:
+            written = self.composer.whole()
+            self.composer.put(f"{text}\n\n{written}" if written.strip() else text)
 
     @on(Approval.Answered)
     def _answered(self, message: Approval.Answered) -> None:
@@ -382,13 +390,3 @@ class Chat(Screen[None]):
 
     def action_follow(self) -> None:
         self.transcript.follow()
-
-
-def welcome_strips(title: str, folder: str) -> list[Strip]:
-    return [
-        BLANK,
-        Strip([Segment("▸ ", theme.accent_bold), Segment(clean(title), theme.bold)]),
-        Strip([Segment("  "), Segment(clean(folder), theme.quiet)]),
-        Strip([Segment("  "), Segment("/help for keys and commands", theme.faint)]),
-        BLANK,
-    ]

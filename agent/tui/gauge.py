@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 from agent.events import (
     AssistantAdded,
     CallDelta,
-    DownloadProgress,
     Endpoint,
     Event,
     PermissionAsked,
@@ -43,12 +42,13 @@ class Gauge:
     server: ServerState | None = None
     server_since: float = 0.0
     endpoint: Endpoint | None = None
+    model: str = ""
     mode: str = "ask"
     branch: str = ""
     timings: list[Timings] = field(default_factory=list[Timings])
     context: int | None = None
     prefill: PrefillProgress | None = None
-    download: DownloadProgress | None = None
+    prefill_at: float = 0.0
     _ratio: float = CHARACTERS_PER_TOKEN
     _written: int = 0
     _window: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])
@@ -81,7 +81,7 @@ class Gauge:
                 self._window.clear()
                 self._become("waiting", now)
             case PrefillProgress():
-                self.prefill = event
+                self.prefill, self.prefill_at = event, now
                 self._become("reading", now)
             case TextDelta(text=text) | ThinkingDelta(text=text) | CallDelta(text=text):
                 self._become("writing", now)
@@ -107,11 +107,11 @@ class Gauge:
             case ServerChanged(state=state):
                 if self.server is None or self.server.kind != state.kind:
                     self.server_since = now
-                self.server, self.endpoint, self.download = state, state.endpoint or self.endpoint, None
+                if state.model and state.model != self.model:
+                    self.model, self.endpoint = state.model, None
+                self.server, self.endpoint = state, state.endpoint or self.endpoint
             case SettingsChanged(key="mode", value=value):
                 self.mode = value
-            case DownloadProgress():
-                self.download = event
             case _:
                 pass
 
@@ -121,7 +121,8 @@ class Gauge:
 
     def _reply(self, event: AssistantAdded, now: float) -> None:
         timings, usage = event.message.timings, event.message.usage
-        self.timings.append(timings)
+        if timings != Timings():  # a reply that was stopped has none
+            self.timings.append(timings)
         if timings.predicted_n and self._written > 20:
             self._ratio = min(8.0, max(1.0, self._written / timings.predicted_n))
         if usage.prompt_tokens is not None:

@@ -32,7 +32,8 @@ from agent.events import (
 )
 from agent.messages import AssistantMessage, Timings, ToolCall
 
-CallState: TypeAlias = Literal["writing", "planned", "asking", "running", "ok", "failed"]
+CallState: TypeAlias = Literal["writing", "planned", "asking", "running", "ok", "failed", "cut"]
+BROKEN_MOST = 2_000  # characters of a reply that broke off, to be seen beside the one that takes its place
 OUTPUT_MOST = 200_000  # characters of live output kept for the screen
 
 
@@ -75,6 +76,7 @@ class Call(Entry):
     denied: bool = False
     paths: tuple[str, ...] = ()
     continued: bool = False  # a later edit of this turn shows the whole change of the file
+    mending: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -176,7 +178,10 @@ class Picture:
             case QueueChanged(texts=texts, steering=steering):
                 self.queue = tuple((text, "next" if n < steering else "queued") for n, text in enumerate(texts))
             case StepRetrying(attempt=attempt, why=why):
+                broken = self._by_key.get(next((k for k in reversed(self._open) if k.startswith("text-")), ""))
                 self._drop_open()
+                if isinstance(broken, Answer):
+                    self.note(broken.text[-BROKEN_MOST:])
                 self.note(f"Trying again ({attempt}): {why}", "warning")
             case Notice(level=level, text=text):
                 self.note(text, level)
@@ -249,11 +254,16 @@ class Picture:
         for call in message.calls:
             entry = self._call(call.id)
             entry.tool, entry.title = call.name, summary_of(call)
+            if call.recovered:
+                entry.mending = ("recovered",)
+        for n, call in enumerate(message.cut):
+            self._add(Call(f"cut-{message.id}-{n}", tool=call.name, state="cut", preview=call.arguments))
 
     def _planned(self, plan: CallPlanned) -> Call:
         call = self._call(plan.call_id)
         call.tool, call.kind, call.title = plan.tool, plan.kind, plan.title or call.title
         call.command, call.preview, call.paths = plan.command, plan.preview, plan.paths
+        call.mending = (*(m for m in call.mending if m == "recovered"), *plan.mending)
         return call
 
     def _result(self, event: ResultAdded) -> None:

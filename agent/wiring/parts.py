@@ -8,7 +8,7 @@ import logging
 import logging.handlers
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +17,12 @@ from agent.commands.base import Registry
 from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
-from agent.events import DurableEvent, ServerState
-from agent.protocols import Checkpoints, Journal, ModelClient, Server, Tool
-from agent.runtime.lock import holders
-from agent.runtime.record import Home
+from agent.events import DurableEvent, Event
+from agent.protocols import Checkpoints, Journal, ModelClient, Tool
 from agent.wiring.options import Options
 
 if TYPE_CHECKING:
-    from agent.config.profile import Profile
     from agent.core.session import Session
-    from agent.runtime.metrics import Totals
     from agent.wiring.skills import Extensions
 
 LOG_BYTES = 2_000_000
@@ -47,6 +43,7 @@ class Parts:
     def __init__(self, options: Options, env: Mapping[str, str], *, can_ask: bool) -> None:
         from agent.store.archive import FileArchive
         from agent.tools.process import ProcessBook
+        from agent.wiring.choice import ServerChoice
         from agent.wiring.late import LateModel
         from agent.wiring.rules import rulebook
         from agent.workspace.paths import Workspace
@@ -57,44 +54,24 @@ class Parts:
         self.trust = Trust(self.paths.state / "trust.json", everything=options.trust)
         _log_to(self.paths.logs / "dflash-agent.log")
         self.archive = FileArchive(self.paths.sessions)
-        self.profile: Profile | None = None
-        if not options.server:
-            from agent.wiring.engine import chosen_profile
-
-            self.profile = chosen_profile(options, self.paths)
         self.workspace = Workspace(options.folder, options.extra)
         self.book = ProcessBook()
         self.can_ask = can_ask
         self.session: Session | None = None
+        self.server = ServerChoice(options, self.paths, env, self._publish)
         self.rules, notes = rulebook(self.paths, options.folder)
         self.registry = self._commands()
         self.extensions: Extensions | None = None
-        self.start_notes: list[str] = [self.profile.note] if self.profile and self.profile.note else []
-        self.start_notes += notes
-        self._totals: Callable[[], Awaitable[Totals | None]] | None = None
-        self.server: Server = self._server()
-        self.model = LateModel(self._client, self.server.suspect, self._totals)
+        self.start_notes: list[str] = notes
+        self.model = LateModel(self._client, self.server.suspect, self.server.totals)
         self._warming: asyncio.Task[Any] | None = None
 
     @property
     def context(self) -> int:
         """Tokens, as far as they are known before the engine has been asked."""
-        return self.options.ctx or (self.profile.ctx if self.profile else ASSUMED_CONTEXT)
+        return self.options.ctx or (self.server.profile.ctx if self.server.profile else ASSUMED_CONTEXT)
 
     # ---- building
-    def _server(self) -> Server:
-        if self.options.server:
-            from agent.runtime.attached import Attached
-
-            attached = Attached(self.options.server, self.env, self._publish, self.options.ctx)
-            self._totals = attached.totals
-            return attached
-        from agent.wiring.engine import supervisor
-
-        assert self.profile is not None
-        home = Home.of(self.paths.state, self.profile)
-        return supervisor(self.profile, home, self.paths, self.env, self.options.offline, self._publish)
-
     def _client(self) -> ModelClient:
         from agent.model.client import OpenAIModel
 
@@ -102,19 +79,21 @@ class Parts:
             del os.environ[name]  # the library reads keys, addresses and headers of a cloud from there
         return OpenAIModel(self.server.ensure_ready)
 
-    def _publish(self, state: ServerState) -> None:
+    def _publish(self, event: Event) -> None:
         if self.session is not None:
-            self.session.server_changed(state)
+            self.session.publish(event)
 
     def open_session(self) -> Session:
         """Raises ConfigError when the session to resume is not there."""
         from agent.core.session import Session
-        from agent.model.repair import repair_arguments
+        from agent.model.calls import LenientCalls
         from agent.prompt.instructions import Instructions, byte_limit
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
         from agent.tools.skill import SkillTool
 
+        if self.session is None and self.server.profile and self.server.profile.note:
+            self.start_notes.append(self.server.profile.note)
         instructions = Instructions(self.options.folder, self.paths.config, byte_limit(self.context))
         if instructions.cut:
             self.start_notes.append(f"Too long for the context and cut: {', '.join(map(str, instructions.cut))}.")
@@ -137,14 +116,14 @@ class Parts:
             system=build_system_prompt(self.options.folder, extensions.book.introduction(), instructions.text),
             journal=journal,
             clock=SystemClock(),
-            repair=repair_arguments,
+            reader=LenientCalls(),
             rules=self.rules,
             checkpoints=self._checkpoints(journal.session_id),
             past=past,
             mode=self.options.mode,
             can_ask=self.can_ask,
             max_steps=self.options.max_turns,
-            max_tokens=self.profile.reply_limit if self.profile else None,
+            max_tokens=self._reply_limit(),
             prefix=self.archive.prefix(journal.session_id) if past else None,
         )
         self.session.server_changed(self.server.state)
@@ -159,6 +138,21 @@ class Parts:
         home = Path(os.path.expanduser("~"))
         trees = "this is the home folder, or above it" if home.is_relative_to(root) else ""
         return Checkpoints(place_of(paths.data, root), root, session_id, keep_out, trees)
+
+    def _reply_limit(self) -> int | None:
+        return self.server.profile.reply_limit if self.server.profile else None
+
+    def change(self, profile: str) -> None:
+        """Another profile's engine for the running session. Raises AgentError."""
+
+        async def idle() -> None:
+            while self.opened().running:
+                await self.opened().idle()
+
+        def changed() -> None:
+            self.opened().max_tokens = self._reply_limit()
+
+        self.server.change(profile, idle, changed)
 
     def opened(self) -> Session:
         """Raises AgentError before the session is there, or where it could not be opened."""
@@ -194,30 +188,33 @@ class Parts:
         from agent.commands.cache import cache_command
         from agent.commands.changes import change_commands
         from agent.commands.conversation import mode_command, plan_command
+        from agent.commands.model import model_command
         from agent.commands.permissions import permissions_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
         from agent.tools.diff import unified
-        from agent.wiring.room import AttachedRoom, OwnRoom, examine
+        from agent.wiring.engine import chosen_profile
+        from agent.wiring.room import examine
 
-        folder, profile = str(self.options.folder), self.profile
-        own = OwnRoom(Home.of(self.paths.state, profile)) if profile else None
-        label = profile.title if profile else f"attached to {self.options.server}"
-        registry = Registry(
+        def doctor() -> Awaitable[str]:
+            profile = self.server.profile or chosen_profile(self.options, self.paths, self.env)
+            return examine(profile, self.paths, self.env)
+
+        server = self.server
+        return Registry(
             [
                 *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
                 plan_command(self.opened),
                 *change_commands(self.opened, unified),
                 permissions_command(self.opened, lambda: self.rules),
-                cache_command(self.opened, lambda: self.server.ensure_ready()),
-                server_command(lambda: self.server, own or AttachedRoom(lambda: self.server), profile is None),
-                status_command(self.opened, folder, label, __version__),
+                cache_command(self.opened, server.ensure_ready),
+                model_command(server.survey, lambda: server.choice, self.change),
+                server_command(lambda: server, server, lambda: server.profile is None),
+                status_command(self.opened, str(self.options.folder), lambda: server.label, __version__),
+                doctor_command(doctor),
             ]
         )
-        if profile:
-            registry.add(doctor_command(lambda: examine(profile, self.paths, self.env)))
-        return registry
 
     def reopen(self, session_id: str | None) -> Session:
         """Another session in the place of the one before, which must be closed; None: a new one."""
@@ -249,7 +246,7 @@ class Parts:
 
     def _alone(self) -> bool:
         """Whether the engine has nothing else to do and nothing of others to lose: it has one slot for all windows."""
-        return self.can_ask and self.profile is not None and holders(Home.of(self.paths.state, self.profile).lease) == 1
+        return self.can_ask and self.server.alone
 
     async def close(self) -> None:
         if self.session is not None:

@@ -101,7 +101,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
     app = DflashApp(
         parts.open_session,
         reopen=parts.reopen,
-        profile_label=parts.profile.title if parts.profile else "attached",
+        profile_label=parts.server.profile.title if parts.server.profile else "attached",
         folder=options.folder,
         read_branch=lambda: branch_label(options.folder),
         edit=lambda text: edit(text, env),
@@ -111,6 +111,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
         first_prompt=first_prompt,
         commands=parts.registry,
         start_notes=parts.start_notes,
+        setup=None if parts.server.in_place() else parts.server,
         crash_log=parts.paths.logs / "dflash-agent.log",
     )
 
@@ -131,17 +132,23 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
 
         return run_skill(arguments, Paths.from_env(env), env)
     from agent.console.commands import run
+    from agent.wiring.choice import ServerChoice
     from agent.wiring.engine import chosen_profile, locator, supervisor
 
     paths = Paths.from_env(env)
 
-    def profile() -> Profile:
+    def options() -> Options:
         flags = arguments
-        return chosen_profile(
-            Options(Path(), profile=flags.profile, speculation=not flags.no_dflash, ctx=flags.ctx), paths
-        )
+        speculation = not flags.no_dflash
+        return Options(Path(), profile=flags.profile, speculation=speculation, ctx=flags.ctx, offline=flags.offline)
+
+    def profile() -> Profile:
+        return chosen_profile(options(), paths, env)
+
+    def choice() -> ServerChoice:
+        return ServerChoice(options(), paths, env, lambda event: None, own=True)
 
     def make(profile: Profile, home: Home, publish: Callable[[ServerState], None]) -> Supervisor:
         return supervisor(profile, home, paths, env, arguments.offline, publish)
 
-    return run(arguments, paths, env, profile, make, locator(paths))
+    return run(arguments, paths, env, profile, make, locator(paths), choice)

@@ -4,7 +4,6 @@ session, with nothing done."""
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from agent.console.skill import Choose, Place, run
 from agent.events import Endpoint
 from agent.messages import UserMessage
 from agent.model.client import OpenAIModel
-from agent.model.repair import repair_arguments
+from agent.model.repair import read_arguments
 from agent.prompt.skillbook import SkillBook
 from agent.prompt.skills import Root, slug
 from agent.prompt.system import build_system_prompt
@@ -88,5 +87,5 @@ class Trial:
                     arguments += chunk.arguments
         finally:
             await stream.aclose()
-        said = repair_arguments(arguments) if name == SkillTool.name else None
-        return slug(str(json.loads(said).get("name", "")).split(" ")[0]) if said else ""
+        said = read_arguments(arguments).fields if name == SkillTool.name else None
+        return slug(str(said.get("name", "")).split(" ")[0]) if said else ""

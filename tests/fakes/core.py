@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -15,6 +15,7 @@ from agent.errors import ModelFault
 from agent.events import DurableEvent, PlanKind
 from agent.messages import Prefix, Timings, ToolOutput, Usage
 from agent.protocols import (
+    Arguments,
     CallChunk,
     FinishChunk,
     Journal,
@@ -141,16 +142,22 @@ class RealClock:
         return time.monotonic()
 
 
-def objects_only(raw: str) -> str | None:
-    """The strictest `repair`: what is not a JSON object is beyond it."""
-    try:
-        return raw if isinstance(json.loads(raw), dict) else None
-    except ValueError:
-        return None
+class StrictCalls:
+    """Reads nothing but a JSON object."""
+
+    def arguments(self, raw: str) -> Arguments:
+        try:
+            value = json.loads(raw)
+        except ValueError:
+            value = None
+        return Arguments(value if isinstance(value, dict) else None, fault="they are not a JSON object")
+
+    def calls_in(self, text: str, tools: Collection[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+        return text, ()
 
 
 def open_session(model: ScriptedModel, *tools: FakeTool, journal: Journal | None = None, **options: Any) -> Session:
-    settings: dict[str, Any] = {"mode": "auto", "clock": RealClock(), "repair": objects_only} | options
+    settings: dict[str, Any] = {"mode": "auto", "clock": RealClock(), "reader": StrictCalls()} | options
     return Session(
         model=model,
         tools=tools or (FakeTool(),),

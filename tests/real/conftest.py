@@ -13,6 +13,7 @@ import pytest
 from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, Rung, Sampling
 from agent.events import ServerState
+from agent.progress import Report
 from agent.runtime.command import Files
 from agent.runtime.dialect import Dialect, probe_engine
 from agent.runtime.gguf import read_gguf
@@ -83,7 +84,7 @@ async def start(binary: Path, dialect: Dialect, tmp_path: Path) -> AsyncIterator
     ) -> Supervisor:
         runs = profile or tiny_profile()
 
-        async def provide(report: Callable[[str], None]) -> Provision:
+        async def provide(report: Report) -> Provision:
             report("found")
             rungs: tuple[Rung, ...] = ("dflash", "plain") if draft else ("plain",)
             own = read_gguf(model).template

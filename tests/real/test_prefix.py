@@ -16,8 +16,8 @@ from agent.core.cache import Reading
 from agent.core.session import Session
 from agent.events import AssistantAdded, Event, PrefillProgress, ServerState, TurnEnded
 from agent.messages import AssistantMessage, Timings
+from agent.model.calls import LenientCalls
 from agent.model.client import OpenAIModel
-from agent.model.repair import repair_arguments
 from agent.runtime.supervisor import Supervisor
 from agent.tools.process import ProcessBook
 from agent.tools.registry import build_tools, tool_schemas
@@ -59,7 +59,7 @@ async def sessions(tmp_path: Path) -> AsyncIterator[Open]:
             system=system,
             journal=MemoryJournal(),
             clock=RealClock(),
-            repair=repair_arguments,
+            reader=LenientCalls(),
             mode="auto",
             max_tokens=400,
         )

@@ -27,8 +27,8 @@ from agent.events import (
     TextDelta,
     TurnEnded,
 )
+from agent.model.calls import LenientCalls
 from agent.model.client import OpenAIModel
-from agent.model.repair import repair_arguments
 from agent.runtime.supervisor import Supervisor
 from agent.tools.process import ProcessBook
 from agent.tools.registry import build_tools, tool_schemas
@@ -55,7 +55,7 @@ async def sessions(tmp_path: Path) -> AsyncIterator[Open]:
             system="You are a test.",
             journal=MemoryJournal(),
             clock=RealClock(),
-            repair=repair_arguments,
+            reader=LenientCalls(),
             mode="auto",
             max_tokens=400,
         )

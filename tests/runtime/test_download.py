@@ -17,7 +17,9 @@ from huggingface_hub import hf_hub_download
 
 from agent.config.profile import ModelSource
 from agent.errors import RuntimeFailure
-from agent.runtime.download import Hub, cached, fetch
+from agent.progress import Phase
+from agent.runtime.download import fetch
+from agent.runtime.hub import Hub, cached
 from tests.fakes.hub import COMMIT, FakeHub
 
 CONTENT = b"GGUF" + random.Random(1).randbytes(3_000_000)
@@ -36,7 +38,7 @@ def hub(server: FakeHub, tmp_path: Path) -> Hub:
     return Hub(server.url, tmp_path / "hub")
 
 
-def ignore(text: str) -> None:
+def ignore(phase: Phase) -> None:
     pass
 
 
@@ -164,12 +166,12 @@ async def test_cancelling_keeps_what_came(server: FakeHub, hub: Hub) -> None:
 
 async def test_two_who_want_the_same_share_one_download(server: FakeHub, hub: Hub) -> None:
     server.faults = [{"hold": True}]
-    words: list[str] = []
+    phases: list[Phase] = []
     one = asyncio.create_task(get(hub))
     assert await asyncio.to_thread(server.held.wait, 10)
-    two = asyncio.create_task(fetch(hub, (SOURCE,), words.append))
+    two = asyncio.create_task(fetch(hub, (SOURCE,), phases.append))
     async with asyncio.timeout(10):
-        while not any(w.startswith("another window is fetching m.gguf") for w in words):
+        while not any(p.words == "another window is fetching m.gguf" for p in phases):
             await asyncio.sleep(0.01)
     server.released.set()
     assert await one == await two
@@ -180,9 +182,10 @@ CHILD = """
 import asyncio, json, sys
 from pathlib import Path
 from agent.config.profile import ModelSource
-from agent.runtime.download import Hub, fetch
+from agent.runtime.download import fetch
+from agent.runtime.hub import Hub
 source = ModelSource(kind="hub", repo="some/model", file="m.gguf")
-print(asyncio.run(fetch(Hub(sys.argv[1], Path(sys.argv[2])), (source,), lambda text: None))[0])
+print(asyncio.run(fetch(Hub(sys.argv[1], Path(sys.argv[2])), (source,), lambda phase: None))[0])
 """
 
 

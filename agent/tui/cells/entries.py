@@ -7,6 +7,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agent.tui import theme
+from agent.tui.cells.growing import growing_strips
 from agent.tui.cells.paper import BLANK, clean, framed, one_line, prose, verbatim
 from agent.tui.cells.stream import answer_strips
 from agent.tui.figures import end_figures
@@ -21,6 +22,7 @@ STATES: dict[str, tuple[str, Style, str]] = {
     "running": ("◐", theme.blue, "running"),
     "ok": ("✓", theme.good, ""),
     "failed": ("✗", theme.bad, "failed"),
+    "cut": ("✗", theme.warn, "broke off, not run"),
 }
 NOTE_MARKS = {"info": ("·", theme.quiet), "warning": ("!", theme.warn), "error": ("✗", theme.bad)}
 
@@ -78,9 +80,10 @@ def call(entry: Call, width: int, unfolded: bool) -> list[Strip]:
         word = "not allowed"
     name = clean(entry.tool) or "call"
     subject = entry.command if entry.command is not None else _subject(entry)
-    aside = " · ".join(x for x in (word, f"{entry.seconds:.1f} s" if entry.seconds >= 1 else "") if x)
-    if entry.state == "writing":
-        aside = f"writing · {len(entry.preview):,} characters" if entry.preview else "writing"
+    if entry.state in ("writing", "cut"):
+        return growing_strips(name, entry.preview, Segment(f"{mark} ", style), word, width, unfolded)
+    seconds = f"{entry.seconds:.1f} s" if entry.seconds >= 1 else ""
+    aside = " · ".join(x for x in (word, *(m for m in entry.mending if m != "refused"), seconds) if x)
     head = [Segment(f"{mark} ", style), Segment(name, theme.bold)]
     room = max(4, width - len(name) - 4)
     empty: list[list[Segment]] = [[]]

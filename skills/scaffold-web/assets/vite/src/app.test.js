@@ -21,6 +21,6 @@ test("what is typed and added appears on the page", () => {
   mount(root, createState());
   root.querySelector("input").value = "<b>milk</b>";
   root.querySelector("form").dispatchEvent(new Event("submit", { cancelable: true }));
-  expect(root.querySelector("li").textContent).toBe("<b>milk</b>");
+  expect(root.querySelector("li button").textContent).toBe("<b>milk</b>");
   expect(root.querySelector("[role=status]").textContent).toBe("1 open");
 });
