@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
 from agent.progress import Phase
 
 Outcome: TypeAlias = Literal["done", "interrupted", "failed", "limit", "denied"]
@@ -66,13 +66,15 @@ class CallPlanned:
 
 @dataclass(frozen=True, slots=True)
 class PermissionSettled:
-    """`by`: who decided; `why` names the rule where one did. `request_id` is empty when nobody had to be asked."""
+    """`by`: who decided; `why` names the rule where one did. `request_id` is empty when nobody had to be asked.
+    `waited`: seconds until the answer."""
 
     call_id: str
     decision: Decision
     by: Literal["user", "mode", "rule", "nobody"]
     request_id: str = ""
     why: str = ""
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,30 @@ class ResultAdded:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """History before this point is replaced by `summary` for the model; a new cache epoch starts."""
+    """For the model `messages` now stand in place of all before; a new cache epoch starts. `summary`: the model's own
+    words about what was dropped, "" where none were needed. `before` and `after`: tokens of the prompt, None where
+    nobody has counted. `usage`, `timings` and `seconds`: of the request for the summary."""
 
     summary: str
     dropped_messages: int
+    messages: tuple[Message, ...] = ()
+    before: int | None = None
+    after: int | None = None
+    usage: Usage = Usage()
+    timings: Timings = Timings()
+    seconds: float = 0.0
+
+    @property
+    def sentence(self) -> str:
+        """What the user reads."""
+        if self.dropped_messages:
+            became = "became a summary" if self.summary else "were left out"
+            what = f"{self.dropped_messages} messages {became}; what you said is kept"
+        else:
+            what = "long outputs were shortened"
+        if self.before and self.after:
+            return f"Compacted: {what} ({self.before:,} → {self.after:,} tokens)."
+        return f"Compacted: {what}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +211,13 @@ class PrefillProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Compacting:
+    """The conversation is being summarised. `words`: written so far; None: it is over, whether it worked or not."""
+
+    words: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PermissionAsked:
     """`why`: the rule that asks, or what is special about it; "" for what the mode always asks. `session` and `always`:
     the rules that the decisions of these names would make; empty where it would be asked again all the same."""
@@ -250,8 +279,8 @@ class Endpoint:
     """A model server that answers. `n_ctx` in tokens is what the server itself reports; None where it does not.
     `speculative`: what /slots says; None where there are no slots to ask (not a llama-server). `rung`: how our own
     engine drafts (dflash, mtp, ngram, plain), as checked by its first replies; `wanted`: how its profile asks for.
-    `rewrites`: what of earlier messages its chat template renders anew in each request (keys of REWRITES); (): nothing,
-    so that its cache always holds; None: it cannot be asked."""
+    `plan`: the table of the memory it needs. `rewrites`: what of earlier messages its chat template renders anew in
+    each request (keys of REWRITES); (): nothing, so that its cache always holds; None: it cannot be asked."""
 
     base_url: str
     api_key: str = field(repr=False)
@@ -263,6 +292,7 @@ class Endpoint:
     profile: str = ""
     rung: str = ""
     wanted: str = ""
+    plan: str = ""
     rewrites: tuple[str, ...] | None = None
 
 
@@ -316,6 +346,7 @@ TransientEvent: TypeAlias = (
     | ThinkingDelta
     | CallDelta
     | PrefillProgress
+    | Compacting
     | PermissionAsked
     | QuestionAsked
     | ToolProgress
@@ -353,7 +384,7 @@ def merge(earlier: Event, later: Event) -> Event | None:
             return replace(earlier, text=earlier.text + later.text)
         case PrefillProgress(message_id=a), PrefillProgress(message_id=b) if a == b:
             return later
-        case (ServerChanged(), ServerChanged()) | (QueueChanged(), QueueChanged()):
+        case (ServerChanged(), ServerChanged()) | (QueueChanged(), QueueChanged()) | (Compacting(), Compacting()):
             return later
         case _:
             return None

@@ -28,11 +28,26 @@ class Usage:
     generated_tokens: int | None = None
 
 
+Kind: TypeAlias = Literal["thinking", "prose", "code", "calls"]
+KINDS: tuple[Kind, ...] = ("thinking", "prose", "code", "calls")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one kind of text had of a reply, in tokens. A draft belongs to the kind of its first token."""
+
+    kind: Kind
+    tokens: int
+    drafted: int = 0
+    accepted: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Timings:
     """llama-server's own `timings` of one reply (milliseconds and token counts). None: not reported.
 
-    `draft_n` and `draft_n_accepted` are absent from the server's answer when nothing was drafted.
+    `draft_n` and `draft_n_accepted` are absent from the server's answer when nothing was drafted. `split`: the same by
+    kind of text; empty where the server does not report while it writes.
     """
 
     cache_n: int | None = None
@@ -43,6 +58,7 @@ class Timings:
     predicted_per_second: float | None = None
     draft_n: int | None = None
     draft_n_accepted: int | None = None
+    split: tuple[Share, ...] = ()
 
     @property
     def acceptance(self) -> float | None:

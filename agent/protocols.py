@@ -88,13 +88,17 @@ class Tool(Protocol):
 class ModelRequest:
     """`tools` is the canonical JSON text of the tool list ("" for none): serialised once a session, so that its
     bytes never change. `max_tokens` None: the server's own limit. `think_first`: thinking was on when the conversation
-    began; some templates say so at its start, and it must not move when thinking is switched."""
+    began; some templates say so at its start, and it must not move when thinking is switched. `thinking`: whether the
+    model may think before it answers, or at most how many tokens; None: as the server was started. `may_call` False:
+    an answer in words."""
 
     system: str
     tools: str
     messages: tuple[Message, ...]
     max_tokens: int | None = None
     think_first: bool = False
+    thinking: bool | int | None = None
+    may_call: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,10 @@ class ModelClient(Protocol):
     which makes the server stop generating."""
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]: ...
+    async def count(self, request: ModelRequest) -> int | None:
+        """Tokens of the request as the server would render it; None where it cannot say, or does not answer."""
+        ...
+
     async def read_ahead(self, request: ModelRequest) -> int | None:
         """Has the server read what `request` will begin with once the user's next message ends it. Returns the tokens
         that were read; None where nothing was: the server cannot, works for somebody else, or holds it already. Raises
@@ -174,6 +182,19 @@ class CallReader(Protocol):
         """Calls that stand in an answer as text: the answer without them, and name and arguments of each. Without
         any, the answer as it is."""
         ...
+
+
+class TokenCounter(Protocol):
+    """How many tokens something is. `estimate` is instant and rough; `learn` tells it what texts that it would have
+    estimated so really were; `prepare` makes it finer. `exact` asks the server, and is None where that cannot say. So
+    is `n_ctx`, how many its context holds; it waits for a server that starts, and raises AgentError where there is
+    none to be had."""
+
+    async def n_ctx(self) -> int | None: ...
+    def estimate(self, text: str) -> int: ...
+    def learn(self, estimated: int, tokens: int) -> None: ...
+    async def prepare(self) -> None: ...
+    async def exact(self, request: ModelRequest) -> int | None: ...
 
 
 # ---- engine

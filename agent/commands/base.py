@@ -8,16 +8,25 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Level: TypeAlias = Literal["info", "warning", "error"]
+Tone: TypeAlias = Literal["", "faint", "bold", "accent", "good", "warn", "bad"]
+Line: TypeAlias = Sequence[tuple[str, Tone]]  # pieces of one row of text; tones are decoration, never the message
+PLAIN_WIDTH = 100  # columns, where nobody knows how wide it will be read
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command answers the user; the model never sees it. `text` may have several lines. `shown`: the screen has
-    it from an event already."""
+    """What a command answers the user; the model never sees it. `text` may have several lines. `draw`: the same as rows
+    of at most so many columns, for what is laid out; `text` is then its plain form. `shown`: the screen has it from an
+    event already."""
 
     text: str
     level: Level = "info"
+    draw: Callable[[int], Sequence[Line]] | None = None
     shown: bool = False
+
+    @classmethod
+    def drawn(cls, draw: Callable[[int], Sequence[Line]]) -> Said:
+        return cls("\n".join("".join(t for t, _ in line).rstrip() for line in draw(PLAIN_WIDTH)), draw=draw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ def change_commands(session: Callable[[], Session], unified: Callable[[str, byte
     """`unified`: the diff of a file by its name, old and new content."""
 
     async def undo(_argument: str) -> Answer:
-        return _said(await session().restore())
+        return _said(await session().changes.restore())
 
     async def redo(_argument: str) -> Answer:
-        return _said(await session().restore(redo=True))
+        return _said(await session().changes.restore(redo=True))
 
     async def diff(argument: str) -> Answer:
-        changed = await session().changed(last=argument == "last")
+        changed = await session().changes.changed(session().turn if argument == "last" else None)
         parts = [text for name, old, new in changed if (text := unified(name, old, new))]
         return Diff("\n".join(parts)) if parts else Said("The agent has changed no file that still differs.")
 

@@ -13,14 +13,15 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from agent.core.approvals import Approvals
+from agent.core.changes import Changes
 from agent.core.narrowing import kept_to, permits
-from agent.core.permissions import Mode, Ruling, changes_of, decide, refusal
+from agent.core.permissions import Mode, Ruling, decide, refusal
 from agent.core.rules import Rulebook
 from agent.core.understand import Understanding, Understood
 from agent.errors import ConfigError, ToolFailure
 from agent.events import CallPlanned, Decision, Event, Mending, Notice, PermissionSettled, ResultAdded, ToolProgress
 from agent.messages import ToolCall, ToolOutput
-from agent.protocols import CallReader, Checkpoints, Clock, Plan, Tool, ToolContext
+from agent.protocols import CallReader, Clock, Plan, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 RESULT_LIMIT = 48_000  # characters; tools cut with more knowledge, this is the last guard of the context
@@ -54,7 +55,7 @@ class Dispatch:
         clock: Clock,
         reader: CallReader,
         rules: Rulebook,
-        checkpoints: Checkpoints | None = None,
+        changes: Changes,
     ) -> None:
         self._understanding = Understanding(tools, reader)
         self._settings = settings
@@ -62,7 +63,7 @@ class Dispatch:
         self._publish = publish
         self._clock = clock
         self._rules = rules
-        self._checkpoints = checkpoints
+        self._changes = changes
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -89,7 +90,7 @@ class Dispatch:
         self._publish(planned)
         if refused := await self._permit(planned, plan, tally):
             return ResultAdded(call.id, name, refused, failed=True, seconds=0.0)
-        await self._keep(plan)
+        await self._changes.before(self._settings.turn, plan)
         started, waited = self._clock.monotonic(), tally.waited
         output = await self._run(known.tool, known.params, self._context(call.id, plan, tally))
         seconds = max(0.0, self._clock.monotonic() - started - (tally.waited - waited))
@@ -123,7 +124,8 @@ class Dispatch:
             request_id, decision = await self._approvals.ask(planned, ruling, keeps=self._rules.can_keep)
         finally:
             tally.waited += self._clock.monotonic() - asked
-        self._publish(PermissionSettled(call_id, decision, "user", request_id, ruling.why))
+        waited = self._clock.monotonic() - asked
+        self._publish(PermissionSettled(call_id, decision, "user", request_id, ruling.why, waited))
         if decision == "denied":
             return refusal(plan.title, "user", mode)
         self._grant(decision, ruling)
@@ -137,14 +139,6 @@ class Dispatch:
                 self._rules.grant(ruling.offers, always=True)
         except ConfigError as error:
             self._publish(Notice("warning", f"The rule holds for this session only. {error}"))
-
-    async def _keep(self, plan: Plan) -> None:
-        """Before it changes files."""
-        if self._checkpoints is None:
-            return
-        files, whole = changes_of(plan)
-        if (files or whole) and (note := await self._checkpoints.before(self._settings.turn, files, whole=whole)):
-            self._publish(Notice("warning", note))
 
     async def _run(self, tool: Tool, params: BaseModel, ctx: ToolContext) -> ToolOutput:
         try:

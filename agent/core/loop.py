@@ -13,7 +13,7 @@ from agent.core.dispatch import Dispatch, Tally
 from agent.core.history import History
 from agent.core.repeats import TIMES, Trail, duplicates, unrepeated
 from agent.core.retry import Retries
-from agent.errors import BadReply, ContextOverflow, Looping, ModelFault
+from agent.errors import AgentError, BadReply, ContextOverflow, Looping, ModelFault
 from agent.events import (
     Event,
     Notice,
@@ -45,7 +45,8 @@ class TurnResult:
 
 
 class TurnHost(Protocol):
-    """The session, as far as a turn needs it. `take_steering` moves what the user said meanwhile into history."""
+    """The session, as far as a turn needs it. `take_steering` moves what the user said meanwhile into history.
+    `make_room` shortens a conversation that would not fit; after a refusal: whether trying again makes sense."""
 
     turn: int
 
@@ -54,6 +55,7 @@ class TurnHost(Protocol):
     def add_result(self, result: ResultAdded) -> None: ...
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None: ...
     def take_steering(self) -> bool: ...
+    async def make_room(self, fault: ContextOverflow | None = None) -> bool: ...
     @property
     def steering(self) -> bool: ...
 
@@ -90,7 +92,7 @@ class Turn:
                 return TurnResult("limit", f"Stopped after {step} steps (--max-turns).", "max_turns")
             step += 1
             try:
-                message = await self._step(step)
+                message = await self._step_with_room(step)
             except ContextOverflow as fault:
                 return TurnResult("failed", self._too_big(fault), fault.kind)
             except ModelFault as fault:
@@ -115,11 +117,21 @@ class Turn:
                 return TurnResult("failed", _question(message.calls), "repeated")
 
     # ---- one request
+    async def _step_with_room(self, step: int) -> AssistantMessage:
+        """A refusal for size is answered by one compaction and one more try."""
+        await self._host.make_room()
+        try:
+            return await self._step(step)
+        except ContextOverflow as fault:
+            if not await self._host.make_room(fault):
+                raise
+            return await self._step(step)
+
     async def _step(self, step: int) -> AssistantMessage:
         """What had arrived of a reply stays, also when it was asked for again and nothing more came."""
         retries, why, best = Retries(), "", None
         while True:
-            assembler = Assembler(self._host.new_id(), self._history.call_ids())
+            assembler = Assembler(self._host.new_id(), self._history.call_ids)
             started = self._clock.monotonic()
             try:
                 try:
@@ -240,3 +252,16 @@ class Turn:
 def _question(calls: tuple[ToolCall, ...]) -> str:
     names = ", ".join(dict.fromkeys(c.name for c in calls))
     return f"Stopped: the model did the same {TIMES} times with the same result ({names}). What should it do instead?"
+
+
+def result_of(task: asyncio.Task[TurnResult]) -> TurnResult:
+    if task.cancelled():
+        return TurnResult("interrupted")
+    error = task.exception()
+    if error is None:
+        return task.result()
+    if isinstance(error, AgentError):
+        return TurnResult("failed", str(error), error.kind)
+    # a bug: shown as such, its traceback kept by the front end's log
+    task.get_loop().call_exception_handler({"message": "bug in a turn", "exception": error})
+    return TurnResult("failed", f"Internal error: {type(error).__name__}: {error}", "bug")

@@ -7,19 +7,23 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeGuard
 
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
 from agent.core.cache import Reading, held
+from agent.core.changes import Changes
+from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
 from agent.core.history import History, fitting
-from agent.core.loop import Turn, TurnResult
+from agent.core.loop import Turn, TurnResult, result_of
 from agent.core.notes import note_for
 from agent.core.permissions import Mode
 from agent.core.prefix import news
 from agent.core.rules import Rulebook
+from agent.core.spending import Spending, spending
+from agent.core.thinking import from_word, word
 from agent.errors import AgentError, ContextOverflow
 from agent.events import (
     DURABLE,
@@ -27,8 +31,8 @@ from agent.events import (
     Compacted,
     Decision,
     DurableEvent,
+    Endpoint,
     Event,
-    FilesRestored,
     GivenBack,
     Notice,
     QueueChanged,
@@ -40,7 +44,16 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Prefix, UserMessage
-from agent.protocols import CallReader, Checkpoints, Clock, Journal, ModelClient, ModelRequest, Tool
+from agent.protocols import (
+    CallReader,
+    Checkpoints,
+    Clock,
+    Journal,
+    ModelClient,
+    ModelRequest,
+    TokenCounter,
+    Tool,
+)
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 
@@ -77,6 +90,8 @@ class Session:
         max_steps: int | None = None,
         max_tokens: int | None = None,
         prefix: Prefix | None = None,
+        counter: TokenCounter,
+        thinking: bool | int | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.can_ask = can_ask
@@ -85,7 +100,8 @@ class Session:
         self._bus = Bus(past)
         self._history = History.from_events(past)
         self._model = model
-        self._now = Prefix(system, tools_json)
+        self._thinking = next((from_word(e.value) for e in reversed(past) if _is(e, "thinking")), thinking)
+        self._now = Prefix(system, tools_json, bool(self._thinking))
         self._prefix = prefix or self._now
         self._fixed = prefix is not None
         self._reading = Reading(held(past))
@@ -94,15 +110,18 @@ class Session:
         self._reader = reader
         self._max_steps = max_steps
         self.max_tokens = max_tokens
+        self._endpoint: Endpoint | None = None
+        self._counter = counter
+        self._compactor = Compactor(self, self._history, model, counter, self.publish, clock)
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
-        self._checkpoints = checkpoints
+        self.changes = Changes(checkpoints, self.publish, lambda: self.running)
         book = rules if rules is not None else Rulebook()
-        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, checkpoints)
+        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes)
         self._queue: deque[Waiting] = deque()
         self._steering: deque[str] = deque()
-        self._running: asyncio.Task[TurnResult] | None = None
+        self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
         self.read: int | None = None  # tokens that were read ahead; None: none
         self._idle = asyncio.Event()
@@ -110,7 +129,7 @@ class Session:
         self._wake = asyncio.Event()
         self._journal_broken = False
         self._settle_open_calls()
-        if past and mode != next((e.value for e in reversed(past) if _is_mode(e)), mode):
+        if past and mode != next((e.value for e in reversed(past) if _is(e, "mode")), mode):
             self.publish(SettingsChanged("mode", mode))  # a resumed session goes on as it was asked to this time
         self._runner = asyncio.get_running_loop().create_task(self._run(), name="session")
 
@@ -180,6 +199,7 @@ class Session:
     async def cancel(self) -> tuple[str, ...]:
         """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
         unsent = self.take_back()
+        self._compactor.drop()
         if self._running is not None:
             self._running.cancel()
         await self._idle.wait()
@@ -197,32 +217,33 @@ class Session:
             self.mode = mode
             self.publish(SettingsChanged("mode", mode))
 
-    async def restore(self, *, redo: bool = False) -> FilesRestored:
-        """Puts back what the last turn did to files, or does it again. Raises AgentError."""
-        if self.running:
-            raise AgentError("A turn is running; stop it first (Esc).")
-        kept = self._kept()
-        done = await (kept.redo() if redo else kept.undo())
-        event = FilesRestored(done.turn, done.paths, done.kept, done.left_out, redo)
-        self.publish(event)
-        return event
+    @property
+    def thinking(self) -> bool | int | None:
+        return self._thinking
 
-    async def changed(self, *, last: bool = False) -> list[tuple[str, bytes, bytes]]:
-        """Name, old and new content of files that this session (or its last turn) changed. Raises AgentError."""
-        return await self._kept().changed(self.turn if last else None)
+    def set_thinking(self, thinking: bool | int) -> None:
+        """From the next request on. A number: think at most so many tokens."""
+        self._thinking = thinking
+        self._now = replace(self._now, thinking=bool(thinking))  # counts from the next epoch on
+        self.publish(SettingsChanged("thinking", word(thinking)))
 
-    def undoable(self) -> tuple[int, list[str]] | None:
-        """The turn that would be undone, and its files."""
-        return self._checkpoints.last() if self._checkpoints is not None else None
+    async def compact(self, focus: str = "") -> Compacted | None:
+        """Shortens the conversation, after the running turn if there is one. None where it would not become shorter.
+        Raises AgentError when it was stopped or no summary could be had; nothing is lost then."""
+        done = self._compactor.want(focus)
+        self._idle.clear()
+        self._wake.set()
+        return await done
 
-    def _kept(self) -> Checkpoints:
-        if self._checkpoints is None:
-            raise AgentError("Changes are not kept in this session.")
-        return self._checkpoints
+    async def spending(self) -> Spending:
+        """Where the context goes."""
+        ask = self._endpoint is not None or not self.can_ask  # nobody watches an engine start for a few figures
+        return await spending(self.request(), self._counter, ask=ask)
 
     def server_changed(self, state: ServerState) -> None:
         """The supervisor's transitions, shown to whoever watches this session."""
         self._reading.server(state.endpoint)
+        self._endpoint = state.endpoint or self._endpoint
         self.publish(ServerChanged(state))
 
     async def idle(self) -> None:
@@ -246,11 +267,29 @@ class Session:
 
     def request(self) -> ModelRequest:
         fixed = self._prefix
-        return ModelRequest(fixed.system, fixed.tools, self._history.view(), self.max_tokens, fixed.thinking)
+        return ModelRequest(
+            fixed.system, fixed.tools, self._history.view(), self.max_tokens, fixed.thinking, self._thinking
+        )
 
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None:
         self._history.add(message)
         self.publish(AssistantAdded(self.turn, message, seconds, self._reading.judge(sent, message)))
+        self._compactor.reply_added()
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The server as it was last seen."""
+        return self._endpoint
+
+    async def make_room(self, fault: ContextOverflow | None = None) -> bool:
+        if fault is not None:
+            return await self._compactor.after_overflow(fault)
+        await self._compactor.before_step()
+        return True
+
+    def compacted(self, event: Compacted) -> None:
+        self._history.compact(event)
+        self.publish(event)
 
     def add_result(self, result: ResultAdded) -> None:
         self._history.add(result.message)
@@ -286,7 +325,10 @@ class Session:
     # ---- the runner
     async def _run(self) -> None:
         while True:
-            while self._queue:
+            while self._queue or self._compactor.wanted:
+                if self._compactor.wanted:
+                    await self._compactor.serve(self._watch)
+                    continue
                 result = await self._one_turn(self._queue.popleft())
                 while self._steering:  # said too late for the turn it was meant for
                     self._queue.appendleft(Waiting(self._steering.pop()))
@@ -308,11 +350,10 @@ class Session:
         turn.tally.rules = self._dispatch.rules(said.allowed)
         self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
         await asyncio.wait([self._running])
-        result = _result_of(self._running)
+        result = result_of(self._running)
         self._running = None
         self._settle_open_calls()
-        if self._checkpoints is not None:
-            await self._checkpoints.after(self.turn)
+        await self.changes.after(self.turn)
         unsent = self._history.take_back() if result.kind == ContextOverflow.kind else None
         seconds = self._clock.monotonic() - started
         end = TurnEnded(self.turn, result.outcome, result.detail, result.kind, seconds, turn.tally.waited)
@@ -320,6 +361,10 @@ class Session:
         if unsent is not None:
             self.publish(GivenBack(unsent.shown or unsent.text))
         return result
+
+    def _watch(self, task: asyncio.Task[Any] | None) -> None:
+        """What a stop would stop."""
+        self._running = task
 
     def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
         told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))
@@ -344,18 +389,5 @@ class Session:
         self.publish(QueueChanged((*self._steering, *queued), len(self._steering)))
 
 
-def _is_mode(event: DurableEvent) -> TypeGuard[SettingsChanged]:
-    return isinstance(event, SettingsChanged) and event.key == "mode"
-
-
-def _result_of(task: asyncio.Task[TurnResult]) -> TurnResult:
-    if task.cancelled():
-        return TurnResult("interrupted")
-    error = task.exception()
-    if error is None:
-        return task.result()
-    if isinstance(error, AgentError):
-        return TurnResult("failed", str(error), error.kind)
-    # a bug: shown as such, its traceback kept by the front end's log
-    task.get_loop().call_exception_handler({"message": "bug in a turn", "exception": error})
-    return TurnResult("failed", f"Internal error: {type(error).__name__}: {error}", "bug")
+def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
+    return isinstance(event, SettingsChanged) and event.key == key

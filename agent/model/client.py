@@ -11,7 +11,7 @@ import httpx2
 import openai
 
 from agent.config.foreign import is_local, mapping
-from agent.errors import Looping, Refused
+from agent.errors import AgentError, Looping, Refused
 from agent.events import Endpoint
 from agent.messages import UserMessage
 from agent.model.ahead import GUESSES, read_ahead
@@ -27,23 +27,24 @@ from agent.protocols import CallChunk, ModelChunk, ModelRequest, SentChunk, Text
 READ_SILENCE = 120.0
 CONNECT = 5.0  # seconds
 LOOK = 5.0  # seconds; a server whose main loop hangs does not answer, which proves nothing
+COUNTING = 5.0  # seconds; 30,000 tokens are rendered and counted in 0.05 s
 
 
 class OpenAIModel:
-    """`ensure_ready` heals a server that has died. `extra` goes into each request body as it is. `silence`: seconds
+    """`ensure_ready` heals a server that has died. What `extra` gives goes into each request body. `silence`: seconds
     without a byte after which the server counts as stuck; after `look_after` it is asked whether it works at all."""
 
     def __init__(
         self,
         ensure_ready: Callable[[], Awaitable[Endpoint]],
-        extra: Mapping[str, Any] | None = None,
+        extra: Callable[[], Mapping[str, Any]] = dict[str, Any],
         silence: float = READ_SILENCE,
         look_after: float = LOOK_AFTER,
     ) -> None:
         self._ensure_ready = ensure_ready
         self._silence = silence
         self._look_after = look_after
-        self._extra = dict(extra or {})
+        self._extra = extra
         self._client: openai.AsyncOpenAI | None = None
         self._http: httpx2.AsyncClient | None = None
         self._endpoint: Endpoint | None = None
@@ -53,9 +54,9 @@ class OpenAIModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         """Raises a ModelFault, or what `ensure_ready` raises. Closing the generator closes the connection."""
         endpoint = await self._ensure_ready()
-        if request.tools != self._tools[0]:
-            self._tools = (request.tools, json.loads(request.tools) if request.tools else [])
-        body = request_body(request, endpoint, self._tools[1], self._extra)
+        body = self._body(request, endpoint)
+        if endpoint.speculative:  # only then is there more to tell than the last chunk does
+            body["timings_per_token"] = True
         self._sent = (endpoint, body)
         yield SentChunk(body)
         reader, events, guard, started = Reader(), EventReader(), RepetitionGuard(), False
@@ -97,7 +98,7 @@ class OpenAIModel:
         if not endpoint.engine or (self._sent and self._sent[0] == endpoint and _begins(self._sent[1], request, tools)):
             return None
         asked = [replace(request, messages=(*request.messages, UserMessage("", guess))) for guess in GUESSES]
-        bodies = [request_body(r, endpoint, tools, self._extra) for r in asked]
+        bodies = [request_body(r, endpoint, tools, self._extra()) for r in asked]
         try:
             return await read_ahead(await self._client_for(endpoint), endpoint.base_url, bodies)
         except FOREIGN as error:
@@ -131,6 +132,29 @@ class OpenAIModel:
         return isinstance(slots, list) and not any(
             mapping(slot).get("is_processing", True) for slot in cast("list[object]", slots)
         )
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """Tokens of the request as the server would render it; None where it cannot say, or does not answer."""
+        try:
+            endpoint = await self._ensure_ready()
+            if not endpoint.engine:  # not a llama-server
+                return None
+            client = await self._client_for(endpoint)
+            answer = await client.post(
+                "/chat/completions/input_tokens",
+                body=self._body(request, endpoint),
+                cast_to=object,
+                options={"timeout": COUNTING},
+            )
+        except (*FOREIGN, AgentError):
+            return None
+        tokens = mapping(answer).get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
+
+    def _body(self, request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
+        if request.tools != self._tools[0]:
+            self._tools = (request.tools, json.loads(request.tools) if request.tools else [])
+        return request_body(request, endpoint, self._tools[1], self._extra())
 
     async def _client_for(self, endpoint: Endpoint) -> openai.AsyncOpenAI:
         if self._client is None or endpoint != self._endpoint:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from agent.config.foreign import mapping
 from agent.events import Endpoint
 from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
 from agent.model.repair import read_arguments
+from agent.model.split import Split
 from agent.protocols import (
     CallChunk,
     FinishChunk,
@@ -64,6 +65,12 @@ def request_body(
     }
     if tools:
         body |= {"tools": list(tools), "parallel_tool_calls": True}
+        if not request.may_call:
+            body["tool_choice"] = "none"
+    if request.thinking is not None:
+        body["chat_template_kwargs"] = {"enable_thinking": bool(request.thinking)}
+        if request.thinking and not isinstance(request.thinking, bool):
+            body["thinking_budget_tokens"] = request.thinking
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
     body |= extra
@@ -154,6 +161,7 @@ class Reader:
         self._reason: Literal["stop", "tool_calls", "length"] | None = None
         self._usage = Usage()
         self._timings = Timings()
+        self._split = Split()
         self._halves: dict[str, str] = {}
 
     @property
@@ -177,17 +185,20 @@ class Reader:
                 _int(details.get("cached_tokens")),
                 _int(usage.get("completion_tokens")),
             )
-        if timings := mapping(data.get("timings")):
-            self._timings = _timings(timings)
         for choice in _list(data.get("choices"))[:1]:
             choice = mapping(choice)
-            yield from self._delta(mapping(choice.get("delta")))
+            for piece in self._delta(mapping(choice.get("delta"))):
+                self._split.wrote(piece)
+                yield piece
             reason = choice.get("finish_reason")
             if isinstance(reason, str):
                 self._reason = _REASONS.get(reason, "stop")
+        if timings := mapping(data.get("timings")):
+            self._timings = _timings(timings)
+            self._split.counted(self._timings)
 
     def finish(self) -> FinishChunk:
-        return FinishChunk(self._reason, self._usage, self._timings)
+        return FinishChunk(self._reason, self._usage, replace(self._timings, split=self._split.shares()))
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[ModelChunk]:
         for key in ("reasoning_content", "reasoning"):

@@ -326,7 +326,7 @@ class Supervisor:
         grown = limit(record.pid, plan, self._slack)
         self._record = replace(record, rung=rung, memory_limit=grown, load_s=seconds, **known, **found)
         write_record(self._home.record, self._record)
-        return endpoint
+        return replace(endpoint, plan=self._record.plan)
 
     async def _check(self, record: Record, rung: Rung, template: LaunchTemplate | None) -> tuple[Endpoint, Verdict]:
         """Raises LaunchFailed."""
@@ -359,7 +359,7 @@ class Supervisor:
         url = f"http://127.0.0.1:{record.port}"
         wanted = rungs(self._profile)[0]
         known = Endpoint(url, record.key, self._profile.title, profile=self._profile.name, rung=rung, wanted=wanted)
-        return await inspect(client, known)
+        return await inspect(client, replace(known, plan=record.plan))
 
     # ---- watching
     def _watch(self) -> None:

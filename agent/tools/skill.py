@@ -1,13 +1,15 @@
-"""The skill tool: hands the model the steps for a kind of work, once, and has their check list kept."""
+"""The skill tool: hands the model the steps for a kind of work, once, and shows the user their check list."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
 from agent.tools.base import Params, description_of
+
+OPEN = "☐"  # before each point of a check list; the screen puts them on the list of steps
 
 
 class Activated(Protocol):
@@ -39,27 +41,16 @@ class SkillParams(Params):
     name: str = ""
 
 
-def no_list(_points: Sequence[str]) -> None:
-    pass
-
-
 class SkillTool:
-    """`holds`: whether a text stands in what the model sees. `plan_points` gets the check list of each skill that is
-    loaded."""
+    """`holds`: whether a text stands in what the model sees."""
 
     name = "skill"
     params = SkillParams
 
-    def __init__(
-        self,
-        skills: Skills,
-        holds: Callable[[str], bool],
-        plan_points: Callable[[Sequence[str]], None] = no_list,
-    ) -> None:
+    def __init__(self, skills: Skills, holds: Callable[[str], bool]) -> None:
         self.description = description_of("skill")
         self._skills = skills
         self._holds = holds
-        self._plan_points = plan_points
 
     def plan(self, params: SkillParams) -> Plan:
         return Plan("read", params.name.strip() or "all skills")
@@ -71,9 +62,5 @@ class SkillTool:
         skill = self._skills.activate(name, arguments)
         if self._holds(skill.marker):
             return ToolOutput(skill.again, f"{skill.name} is loaded already", allowed=skill.allowed)
-        self._plan_points(skill.points)
-        return ToolOutput(skill.text, display=_shown(skill), allowed=skill.allowed)
-
-
-def _shown(skill: Activated) -> str:
-    return "\n".join([f"Loaded {skill.name}", *(f"☐ {point}" for point in skill.points)])
+        shown = "\n".join([f"Loaded {skill.name}", *(f"{OPEN} {point}" for point in skill.points)])
+        return ToolOutput(skill.text, shown, allowed=skill.allowed)

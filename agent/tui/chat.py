@@ -250,10 +250,11 @@ class Chat(Screen[None]):
         match answer:
             case Said(shown=True) | None:
                 pass
-            case Said(text=text, level=level):
-                self._note(text, level)
             case Diff(text=text):
                 self.picture.diff(text)
+                self._show()
+            case Said(text=text, level=level, draw=draw):
+                self.picture.note(text, level, draw)
                 self._show()
             case Ask():
                 self._say(answer, queued=True)

@@ -76,7 +76,7 @@ class Choices:
         self._escaped = now
 
     def _undo(self) -> None:
-        last = self._host.session.undoable() if self._host.session is not None else None
+        last = self._host.session.changes.last() if self._host.session is not None else None
         if last is None:
             self._host.take("/undo", queued=True)  # it says why there is nothing
             return

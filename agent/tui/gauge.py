@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 from agent.events import (
     AssistantAdded,
     CallDelta,
+    Compacted,
+    Compacting,
     Endpoint,
     Event,
     PermissionAsked,
@@ -27,14 +29,15 @@ from agent.events import (
 )
 from agent.messages import Timings
 
-Activity: TypeAlias = Literal["idle", "waiting", "reading", "writing", "tool", "asking"]
+Activity: TypeAlias = Literal["idle", "waiting", "reading", "writing", "tool", "asking", "compacting"]
 WINDOW = 2.0  # seconds of the moving rate
 CHARACTERS_PER_TOKEN = 3.6  # until the first reply of the session has told its own
 
 
 @dataclass(slots=True)
 class Gauge:
-    """`since`: monotonic seconds when the present activity began; `heard`: when the last piece of a reply came."""
+    """`since`: monotonic seconds when the present activity began; `heard`: when the last piece of a reply came.
+    `words`: of a summary, so far."""
 
     activity: Activity = "idle"
     since: float = 0.0
@@ -49,8 +52,10 @@ class Gauge:
     context: int | None = None
     prefill: PrefillProgress | None = None
     prefill_at: float = 0.0
+    words: int = 0
     _ratio: float = CHARACTERS_PER_TOKEN
     _written: int = 0
+    _in_turn: bool = False
     _window: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])
 
     @property
@@ -74,7 +79,7 @@ class Gauge:
     def apply(self, event: Event, now: float) -> None:
         match event:
             case TurnStarted(steered=False):
-                self.timings = []
+                self.timings, self._in_turn = [], True
                 self._become("waiting", now)
             case StepStarted():
                 self._written, self.prefill = 0, None
@@ -97,6 +102,7 @@ class Gauge:
             case ResultAdded() if self.activity != "idle":
                 self._become("waiting", now)
             case TurnEnded():
+                self._in_turn = False
                 self._window.clear()
                 self._become("idle", now)
             case _:
@@ -104,6 +110,14 @@ class Gauge:
 
     def _beside(self, event: Event, now: float) -> None:
         match event:
+            case Compacting(words=None):
+                self.prefill = None
+                self._become("waiting" if self._in_turn else "idle", now)
+            case Compacting(words=words):
+                self.words = words or 0
+                self._become("compacting", now)
+            case Compacted(after=after):
+                self.context = after
             case ServerChanged(state=state):
                 if self.server is None or self.server.kind != state.kind:
                     self.server_since = now

@@ -4,9 +4,11 @@ them; notes are beside the conversation and vanish with the screen. Knows nothin
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
+from agent.commands.base import Line
 from agent.events import (
     AssistantAdded,
     CallDelta,
@@ -86,12 +88,16 @@ class End(Entry):
     seconds: float = 0.0
     waited: float = 0.0
     timings: tuple[Timings, ...] = ()
+    text: str = ""
 
 
 @dataclass(slots=True)
 class Note(Entry):
+    """`draw`: its rows for a width, where it is laid out; `text` is then its plain form."""
+
     level: Literal["info", "warning", "error"] = "info"
     text: str = ""
+    draw: Callable[[int], Sequence[Line]] | None = None
 
 
 class Picture:
@@ -106,16 +112,21 @@ class Picture:
         self._by_key: dict[str, Entry] = {}
         self._open: list[str] = []
         self._timings: list[Timings] = []
-        self._notes = 0
+        self._notes = self._compactions = 0
 
     @property
     def conversation(self) -> list[Entry]:
         """Without the notes: what durable events alone draw."""
         return [e for e in self.entries if not isinstance(e, Note) and not e.key.startswith("diff-")]
 
-    def note(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+    def note(
+        self,
+        text: str,
+        level: Literal["info", "warning", "error"] = "info",
+        draw: Callable[[int], Sequence[Line]] | None = None,
+    ) -> None:
         self._notes += 1
-        self._add(Note(f"note-{self._notes}", level=level, text=text))
+        self._add(Note(f"note-{self._notes}", level=level, text=text, draw=draw))
 
     def diff(self, text: str) -> None:
         """Beside the conversation, as a note is."""
@@ -168,9 +179,11 @@ class Picture:
 
     def _beside(self, event: Event) -> None:
         match event:
-            case Compacted(dropped_messages=count):
-                text = f"Conversation compacted: {count} messages became a summary."
-                self._add(End(f"compacted-{len(self.entries)}", outcome="compacted", detail=text))
+            case Compacted():
+                end = End(f"compacted-{self._compactions}", outcome="compacted", detail=event.sentence)
+                self._compactions += 1
+                end.text = event.summary
+                self._add(end)
             case FilesRestored():
                 self._add(End(f"restored-{len(self.entries)}", outcome="restored", detail=event.words))
             case SettingsChanged(key="mode", value=value):

@@ -106,6 +106,9 @@ def _activity(gauge: Gauge, now: float, room: int) -> list[Part]:
             return [(f"waiting {figures.clock(elapsed)}", theme.quiet)]
         case "writing" if gauge.silent(now):
             return [(f"waiting {figures.clock(now - gauge.heard)}", theme.warn)]
+        case "compacting":
+            so_far = f" · {gauge.words:,} words" if gauge.words else ""
+            return [(f"compacting {figures.clock(elapsed)}{so_far}", theme.blue)]
         case "tool":
             return [(f"tool {figures.clock(elapsed)}", theme.blue)]
         case "asking":

@@ -8,7 +8,7 @@ import logging
 import logging.handlers
 import os
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +77,7 @@ class Parts:
 
         for name in [n for n in os.environ if n.startswith("OPENAI_")]:
             del os.environ[name]  # the library reads keys, addresses and headers of a cloud from there
-        return OpenAIModel(self.server.ensure_ready)
+        return OpenAIModel(self.server.ensure_ready, self._sampling)
 
     def _publish(self, event: Event) -> None:
         if self.session is not None:
@@ -87,6 +87,7 @@ class Parts:
         """Raises ConfigError when the session to resume is not there."""
         from agent.core.session import Session
         from agent.model.calls import LenientCalls
+        from agent.model.tokens import Tokens
         from agent.prompt.instructions import Instructions, byte_limit
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
@@ -125,6 +126,8 @@ class Parts:
             max_steps=self.options.max_turns,
             max_tokens=self._reply_limit(),
             prefix=self.archive.prefix(journal.session_id) if past else None,
+            counter=Tokens(self.server.ensure_ready, self.model.count, _encoding),
+            thinking=self.server.profile.thinking if self.server.profile else None,
         )
         self.session.server_changed(self.server.state)
         self._warming = asyncio.get_running_loop().create_task(self._warm())
@@ -138,6 +141,10 @@ class Parts:
         home = Path(os.path.expanduser("~"))
         trees = "this is the home folder, or above it" if home.is_relative_to(root) else ""
         return Checkpoints(place_of(paths.data, root), root, session_id, keep_out, trees)
+
+    def _sampling(self) -> Mapping[str, Any]:
+        """As the profile says; what the server was started with, where there is none."""
+        return self.server.profile.sampling.model_dump(exclude_none=True) if self.server.profile else {}
 
     def _reply_limit(self) -> int | None:
         return self.server.profile.reply_limit if self.server.profile else None
@@ -187,11 +194,13 @@ class Parts:
         from agent import __version__
         from agent.commands.cache import cache_command
         from agent.commands.changes import change_commands
-        from agent.commands.conversation import mode_command, plan_command
+        from agent.commands.context import compact_command, context_command
+        from agent.commands.conversation import mode_command, plan_command, thinking_command
         from agent.commands.model import model_command
         from agent.commands.permissions import permissions_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
+        from agent.commands.speed import speed_command
         from agent.tools.diff import unified
         from agent.wiring.engine import chosen_profile
         from agent.wiring.room import examine
@@ -208,6 +217,10 @@ class Parts:
                 plan_command(self.opened),
                 *change_commands(self.opened, unified),
                 permissions_command(self.opened, lambda: self.rules),
+                thinking_command(self.opened),
+                compact_command(self.opened),
+                context_command(self.opened),
+                speed_command(self.opened),
                 cache_command(self.opened, server.ensure_ready),
                 model_command(server.survey, lambda: server.choice, self.change),
                 server_command(lambda: server, server, lambda: server.profile is None),
@@ -256,6 +269,12 @@ class Parts:
             await asyncio.wait([self._warming])
         await self.book.stop_all()
         await self.server.stop()
+
+
+def _encoding() -> Callable[[str], int]:
+    from agent.model.encoding import o200k
+
+    return o200k()
 
 
 def _log_to(file: Path) -> None:

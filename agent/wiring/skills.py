@@ -129,7 +129,7 @@ class Extensions:
             line = f"/{skill.name} {arguments}".strip()
             started = self.book.activate(skill.name, arguments, by_user=True)
             text = started.again if self._holds(started.marker) else started.text
-            return Ask(f"{line}\n\n{text}", line, started.allowed)
+            return Ask(f"{text}\n\nThe user's message: {line}", line, started.allowed)
 
         return ask
 

@@ -92,11 +92,11 @@ async def test_nothing_is_undone_while_a_turn_runs_or_where_nothing_was_changed(
     wait = asyncio.Event()
     session = bench.session(core.ScriptedModel([wait, *core.text("done")]))
     with pytest.raises(AgentError, match="Nothing to undo"):
-        await session.restore()
+        await session.changes.restore()
     session.submit("go")
     await asyncio.sleep(0)
     with pytest.raises(AgentError, match="stop it first"):
-        await session.restore()
+        await session.changes.restore()
     wait.set()
     await session.idle()
     await session.close()
@@ -111,7 +111,7 @@ async def test_a_stopped_turn_can_be_undone(bench: Bench) -> None:
         if (bench.root / "b.txt").exists():
             break
     await session.cancel()
-    done = await session.restore()
+    done = await session.changes.restore()
     assert done.paths == ("b.txt",)
     assert not (bench.root / "b.txt").exists()
     await session.close()

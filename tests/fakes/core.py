@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
 from agent.core.session import Session
 from agent.errors import ModelFault
-from agent.events import DurableEvent, PlanKind
+from agent.events import DurableEvent, Endpoint, PlanKind
 from agent.messages import Prefix, Timings, ToolOutput, Usage
+from agent.model.tokens import Tokens
 from agent.protocols import (
     Arguments,
     CallChunk,
@@ -156,8 +157,25 @@ class StrictCalls:
         return text, ()
 
 
+async def cannot_say(_request: ModelRequest) -> None:
+    return None
+
+
+def rough(n_ctx: int | None = None, ask: Callable[[ModelRequest], Awaitable[int | None]] = cannot_say) -> Tokens:
+    """Counts characters only. `n_ctx`: what the server says; `ask` plays its own count."""
+
+    async def ready() -> Endpoint:
+        return Endpoint("http://fake", "", "fake", n_ctx)
+
+    def no_encoding() -> Callable[[str], int]:
+        raise ImportError
+
+    return Tokens(ready, ask, no_encoding)
+
+
 def open_session(model: ScriptedModel, *tools: FakeTool, journal: Journal | None = None, **options: Any) -> Session:
-    settings: dict[str, Any] = {"mode": "auto", "clock": RealClock(), "reader": StrictCalls()} | options
+    settings: dict[str, Any] = {"mode": "auto", "clock": RealClock(), "reader": StrictCalls(), "counter": rough()}
+    settings |= options
     return Session(
         model=model,
         tools=tools or (FakeTool(),),

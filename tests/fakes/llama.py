@@ -129,6 +129,7 @@ class FakeLlama(ThreadingHTTPServer):
         self.replies = list(replies or [])
         self.n_ctx, self.model, self.busy, self.strict = n_ctx, model, busy, strict
         self.looks: list[str] = []
+        self.counts = False  # tokens of a request, when asked
         self.metrics: list[str] = []  # pages of /metrics, one for each look; with them it is no llama-server
         self.requests: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
@@ -136,6 +137,10 @@ class FakeLlama(ThreadingHTTPServer):
         self.disconnected = threading.Event()
         self.closing = threading.Event()
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    def size(self, body: dict[str, Any]) -> int:
+        """Tokens of a request: a quarter of its characters."""
+        return len(json.dumps([body["messages"], body.get("tools")])) // 4
 
     @property
     def url(self) -> str:
@@ -180,6 +185,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.path.endswith("/chat/completions"):
+            tokens = {"input_tokens": self.server.size(body)}
+            counted = self.server.counts and self.path.endswith("/input_tokens")
+            self._plain(200, tokens) if counted else self._plain(404, {"error": {"message": "not found"}})
+            return
         self.server.requests.append(body)
         self.server.headers_seen.append(dict(self.headers.items()))
         if self.server.strict and (wrong := illegal(body["messages"])):

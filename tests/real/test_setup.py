@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.hub import FakeHub
+from tests.namespaces import unshared
 from tests.real.tiny import Tiny
 from tests.terminal import Terminal
 
@@ -53,11 +54,13 @@ def launch(home: Path, hub: FakeHub) -> Iterator[Launch]:
     size = len(hub.files["some/target/tiny.gguf"])
     (profiles / "tiny.toml").write_text(PROFILE.format(target=size))
 
-    def start(*arguments: str, columns: int = 100, rows: int = 32, **more: str) -> Terminal:
+    def start(
+        *arguments: str, columns: int = 100, rows: int = 32, within: Callable[[list[str]], list[str]] = list
+    ) -> Terminal:
         env = {"PATH": os.environ["PATH"], "HOME": str(home), "DFLASH_HOME": str(home), "TERM": "xterm-256color"}
-        env |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "hf"), **more}
+        env |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "hf")}
         argv = [sys.executable, "-P", "-m", "agent", *arguments]
-        opened.append(Terminal(argv, env, project, columns, rows))
+        opened.append(Terminal(within(argv), env, project, columns, rows))
         return opened[-1]
 
     yield start
@@ -94,6 +97,32 @@ def test_it_leads_from_nothing_to_the_first_reply_and_is_not_seen_again(
     again = launch("Hello again")
     again.until(lambda s: "Hello! This reply comes" in s)
     assert "get it ready" not in again.text and len(hub.asked) == count
+
+
+def test_a_start_with_everything_in_place_needs_no_network_and_tries_none(launch: Launch, home: Path) -> None:
+    """In a network namespace that has only loopback; the kernel counts what somebody tries to send elsewhere."""
+    terminal = launch("--profile", "tiny")
+    terminal.until(lambda s: "Enter get it ready" in s)
+    terminal.type("\r")
+    terminal.until(lambda s: "What shall we build?" in s)
+    terminal.type("\x03\x03")
+    terminal.wait()
+
+    counts = home / "snmp"
+    watched = ["sh", "-c", f'"$@"; cat /proc/net/snmp /proc/net/snmp6 > {counts}', "sh"]
+    alone = launch("Hi", within=lambda argv: unshared("n", [*watched, *argv], "ip link set lo up"))
+    alone.until(lambda s: "Hello! This reply comes from a tiny model" in s)
+    alone.type("\x03\x03\x03")
+    alone.wait()
+    text = counts.read_text()
+    ip, udp = (counters(text, name) for name in ("Ip", "Udp"))
+    assert ip["OutRequests"] > 0 and ip["OutNoRoutes"] == 0 and udp["OutDatagrams"] == 0
+    assert re.search(r"^Ip6OutNoRoutes\s+0$", text, re.M)
+
+
+def counters(snmp: str, protocol: str) -> dict[str, int]:
+    names, values = (line.split()[1:] for line in snmp.splitlines() if line.startswith(f"{protocol}:"))
+    return dict(zip(names, map(int, values), strict=True))
 
 
 def test_what_was_stopped_goes_on_from_there(launch: Launch, hub: FakeHub) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from agent.config.trust import Trust
 from agent.core.session import Session
 from agent.events import CallPlanned, PermissionSettled, ResultAdded
-from agent.model.repair import repair_arguments
+from agent.model.calls import LenientCalls
 from agent.prompt.skillbook import SkillBook
 from agent.prompt.skills import Root
 from agent.protocols import CallChunk
@@ -28,20 +28,19 @@ def write_skill(root: Path, name: str, body: str = "Do it.\n## Check list\n- [ ]
     return folder
 
 
-def session_with(tmp_path: Path, *replies: list[Step], **options: Any) -> tuple[Session, MemoryJournal, list[str]]:
-    points: list[str] = []
+def session_with(tmp_path: Path, *replies: list[Step], **options: Any) -> tuple[Session, MemoryJournal]:
     sessions: list[Session] = []
     trust = Trust(tmp_path / "trust.json", everything=True)
     book = SkillBook([Root(tmp_path / "skills", "user")], trust, lambda: "Facts: none.", 32_768)
-    tool = SkillTool(book, lambda t: bool(sessions) and sessions[0].holds(t), points.extend)
+    tool = SkillTool(book, lambda t: bool(sessions) and sessions[0].holds(t))
     project = tmp_path / "project"
     project.mkdir(exist_ok=True)
     workspace = Workspace(project, lent=(tmp_path / "skills",))
     tools = build_tools(workspace, os.environ, tmp_path / "logs", ProcessBook(), tool)
     journal = MemoryJournal()
-    session = open_session(ScriptedModel(*replies), *tools, journal=journal, repair=repair_arguments, **options)  # type: ignore[arg-type]
+    session = open_session(ScriptedModel(*replies), *tools, journal=journal, reader=LenientCalls(), **options)  # type: ignore[arg-type]
     sessions.append(session)
-    return session, journal, points
+    return session, journal
 
 
 def skill_call(name: str, number: int = 0) -> list[Step]:
@@ -59,20 +58,19 @@ def results(journal: MemoryJournal) -> list[ResultAdded]:
     return [e for e in journal.events if isinstance(e, ResultAdded)]
 
 
-async def test_a_skill_comes_once_and_its_check_list_is_handed_on(tmp_path: Path) -> None:
+async def test_a_skill_comes_once_and_the_user_sees_its_check_list(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "one")
-    session, journal, points = session_with(tmp_path, skill_call("one"), skill_call("one", 1), text("done"), mode="ask")
+    session, journal = session_with(tmp_path, skill_call("one"), skill_call("one", 1), text("done"), mode="ask")
     await run(session, "go")
     first, second = results(journal)
     assert "Do it." in first.text and first.display == "Loaded one\n☐ It is done."
     assert "Do it." not in second.text and "stands above already" in second.text
-    assert points == ["It is done."]
     assert {e.by for e in journal.events if isinstance(e, PermissionSettled)} == {"mode"}
 
 
 async def test_a_skill_that_was_edited_meanwhile_comes_again(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "one", "OLD")
-    session, journal, _ = session_with(tmp_path, skill_call("one"), text("ok"), skill_call("one", 1), text("done"))
+    session, journal = session_with(tmp_path, skill_call("one"), text("ok"), skill_call("one", 1), text("done"))
     session.submit("first")
     await session.idle()
     write_skill(tmp_path / "skills", "one", "NEW")
@@ -83,7 +81,7 @@ async def test_a_skill_that_was_edited_meanwhile_comes_again(tmp_path: Path) -> 
 async def test_a_skill_written_in_the_session_is_found_and_an_unknown_one_is_answered_with_what_is_near(
     tmp_path: Path,
 ) -> None:
-    session, journal, _ = session_with(tmp_path, skill_call("release-note"), skill_call("release-notes", 1), text("ok"))
+    session, journal = session_with(tmp_path, skill_call("release-note"), skill_call("release-notes", 1), text("ok"))
     write_skill(tmp_path / "skills", "release-notes")
     await run(session, "go")
     wrong, right = results(journal)
@@ -93,7 +91,7 @@ async def test_a_skill_written_in_the_session_is_found_and_an_unknown_one_is_ans
 
 async def test_an_empty_name_lists_all(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "one")
-    session, journal, _ = session_with(tmp_path, calls(call("skill", "c0")), text("ok"))
+    session, journal = session_with(tmp_path, calls(call("skill", "c0")), text("ok"))
     await run(session, "go")
     assert "- one: Use for one." in results(journal)[0].text
 
@@ -102,7 +100,7 @@ async def test_files_of_a_skill_are_read_without_a_question_and_written_only_wit
     folder = write_skill(tmp_path / "skills", "one")
     (folder / "notes.md").write_text("secret way\n")
     file = str(folder / "notes.md")
-    session, journal, _ = session_with(
+    session, journal = session_with(
         tmp_path,
         calls(call("read", "c0", file=file)),
         calls(call("edit", "c1", file=file, find="secret", replace="open")),
@@ -120,7 +118,7 @@ async def test_files_of_a_skill_are_read_without_a_question_and_written_only_wit
 
 async def test_allowed_tools_take_away_until_the_next_message_and_never_give(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "look", front="allowed-tools: Read Bash(git:*)\n")
-    session, journal, _ = session_with(
+    session, journal = session_with(
         tmp_path,
         skill_call("look"),
         calls(call("write", "c1", file="a.txt", text="x"), call("bash", "c2", command="git --version; touch b")),
@@ -139,7 +137,7 @@ async def test_allowed_tools_take_away_until_the_next_message_and_never_give(tmp
 
 async def test_allowed_tools_do_not_spare_a_question(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "free", front="allowed-tools: Bash Write\n")
-    session, journal, _ = session_with(
+    session, journal = session_with(
         tmp_path,
         skill_call("free"),
         calls(call("bash", "c1", command="touch made")),

@@ -24,6 +24,10 @@ STATES: dict[str, tuple[str, Style, str]] = {
     "failed": ("✗", theme.bad, "failed"),
     "cut": ("✗", theme.warn, "broke off, not run"),
 }
+TONES: dict[str, Style] = {
+    **{"": theme.ink, "faint": theme.faint, "bold": theme.bold, "accent": theme.accent, "good": theme.good},
+    **{"warn": theme.warn, "bad": theme.bad},
+}
 NOTE_MARKS = {"info": ("·", theme.quiet), "warning": ("!", theme.warn), "error": ("✗", theme.bad)}
 
 
@@ -40,7 +44,9 @@ def entry_strips(entry: Entry, width: int, unfolded: bool) -> list[Strip]:
         case Call():
             strips = call(entry, width, unfolded)
         case End():
-            strips = end(entry, width)
+            strips = end(entry, width, unfolded)
+        case Note(draw=draw) if draw is not None:
+            strips = [Strip([Segment(clean(text), TONES[tone]) for text, tone in row]) for row in draw(width - 1)]
         case Note():
             mark, style = NOTE_MARKS[entry.level]
             strips = framed(prose(clean(entry.text), width - 2, style), Segment(f"{mark} ", style), Segment("  "))
@@ -160,12 +166,13 @@ def diff_rows(text: str, width: int) -> list[list[Segment]]:
     return rows
 
 
-def end(entry: End, width: int) -> list[Strip]:
+def end(entry: End, width: int, unfolded: bool) -> list[Strip]:
     if entry.outcome == "done":
         text = end_figures(entry, width - 4)
         return [Strip([Segment("  ", theme.line), Segment(text, theme.faint)])] if text else []
     if entry.outcome in ("compacted", "restored"):
-        mark, style, text = "·", theme.quiet, entry.detail
+        mark, style = "·", theme.quiet
+        text = f"{entry.detail}\n{entry.text}" if unfolded and entry.text else entry.detail
     elif entry.outcome == "interrupted":
         mark, style, text = (
             "■",
