@@ -18,6 +18,7 @@ from agent.events import (
     PermissionAsked,
     PermissionSettled,
     PrefillProgress,
+    QuestionAsked,
     QueueChanged,
     ResultAdded,
     ServerChanged,
@@ -111,6 +112,7 @@ _OPENING = (
     PrefillProgress,
     Compacting,
     PermissionAsked,
+    QuestionAsked,
     ToolProgress,
     QueueChanged,
     ServerChanged,
@@ -128,7 +130,7 @@ def _closes(event: Event, old: Event) -> bool:
         case PermissionSettled():
             return isinstance(old, PermissionAsked) and old.plan.call_id == event.call_id
         case ResultAdded():
-            return isinstance(old, ToolProgress) and old.call_id == event.call_id
+            return isinstance(old, ToolProgress | QuestionAsked) and old.call_id == event.call_id
         case ServerChanged():
             return isinstance(old, ServerChanged)
         case QueueChanged():

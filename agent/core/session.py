@@ -13,12 +13,15 @@ from typing import Any, Literal, TypeGuard
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
 from agent.core.cache import Reading, held
+from agent.core.changes import Changes
 from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
 from agent.core.history import History, fitting
-from agent.core.loop import Turn, TurnResult
+from agent.core.loop import Turn, TurnResult, result_of
+from agent.core.notes import note_for
 from agent.core.permissions import Mode
 from agent.core.prefix import news
+from agent.core.rules import Rulebook
 from agent.core.spending import Spending, spending
 from agent.core.thinking import from_word, word
 from agent.errors import AgentError, ContextOverflow
@@ -41,7 +44,16 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Prefix, UserMessage
-from agent.protocols import CallReader, Clock, Journal, ModelClient, ModelRequest, TokenCounter, Tool
+from agent.protocols import (
+    CallReader,
+    Checkpoints,
+    Clock,
+    Journal,
+    ModelClient,
+    ModelRequest,
+    TokenCounter,
+    Tool,
+)
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 
@@ -70,6 +82,8 @@ class Session:
         journal: Journal,
         clock: Clock,
         reader: CallReader,
+        rules: Rulebook | None = None,
+        checkpoints: Checkpoints | None = None,
         past: Sequence[DurableEvent] = (),
         mode: Mode = "ask",
         can_ask: bool = True,
@@ -102,7 +116,9 @@ class Session:
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
-        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader)
+        self.changes = Changes(checkpoints, self.publish, lambda: self.running)
+        book = rules if rules is not None else Rulebook()
+        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes)
         self._queue: deque[Waiting] = deque()
         self._steering: deque[str] = deque()
         self._running: asyncio.Task[Any] | None = None
@@ -191,6 +207,10 @@ class Session:
 
     def answer(self, request_id: str, decision: Decision) -> bool:
         return self._approvals.answer(request_id, decision)
+
+    def reply(self, request_id: str, text: str) -> bool:
+        """Answers a question of the model's. False when it is not open (any more)."""
+        return self._approvals.reply(request_id, text)
 
     def set_mode(self, mode: Mode) -> None:
         if mode != self.mode:
@@ -330,9 +350,10 @@ class Session:
         turn.tally.rules = self._dispatch.rules(said.allowed)
         self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
         await asyncio.wait([self._running])
-        result = _result_of(self._running)
+        result = result_of(self._running)
         self._running = None
         self._settle_open_calls()
+        await self.changes.after(self.turn)
         unsent = self._history.take_back() if result.kind == ContextOverflow.kind else None
         seconds = self._clock.monotonic() - started
         end = TurnEnded(self.turn, result.outcome, result.detail, result.kind, seconds, turn.tally.waited)
@@ -346,8 +367,9 @@ class Session:
         self._running = task
 
     def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
-        if told := news(self._prefix, self._now, self._history.view()):
-            text, shown = f"{text}\n\n{told}", shown or text
+        told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))
+        if any(told):
+            text, shown = "\n\n".join(filter(None, (text, *told))), shown or text
         message = UserMessage(self.new_id(), text, shown)
         self._history.add(message)
         self.publish(TurnStarted(self.turn, message, steered))
@@ -369,16 +391,3 @@ class Session:
 
 def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
     return isinstance(event, SettingsChanged) and event.key == key
-
-
-def _result_of(task: asyncio.Task[TurnResult]) -> TurnResult:
-    if task.cancelled():
-        return TurnResult("interrupted")
-    error = task.exception()
-    if error is None:
-        return task.result()
-    if isinstance(error, AgentError):
-        return TurnResult("failed", str(error), error.kind)
-    # a bug: shown as such, its traceback kept by the front end's log
-    task.get_loop().call_exception_handler({"message": "bug in a turn", "exception": error})
-    return TurnResult("failed", f"Internal error: {type(error).__name__}: {error}", "bug")

@@ -196,7 +196,7 @@ def load_page(file: Path) -> Page:
         content = read_file(file, _shown(file))
     except OSError as error:
         raise ToolFailure(f"{_shown(file)} cannot be read: {error.strerror}.") from error
-    if not content.is_text and not content.data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if content.text is None:
         raise ToolFailure(f"{_shown(file)} is binary, not text.")
     return read_page(content.data)
 

@@ -16,6 +16,7 @@ from pydantic import Field
 from agent.errors import ToolFailure
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
+from agent.tools.access import command_plan
 from agent.tools.base import Params, description_of
 from agent.tools.limits import Window, plain
 from agent.tools.process import Ended, ProcessBook
@@ -51,7 +52,7 @@ class Bash:
             raise ToolFailure("The command is empty. Nothing was run.")
         if "\0" in params.command:
             raise ToolFailure("The command holds a NUL character. Nothing was run.")
-        return Plan("execute", params.command.strip().split("\n", 1)[0], command=params.command)
+        return command_plan(params.command, self._workspace.root, self._workspace)
 
     async def run(self, params: BashParams, ctx: ToolContext) -> ToolOutput:
         if not self._workspace.root.is_dir():

@@ -16,6 +16,7 @@ from agent.events import (
     PermissionAsked,
     PermissionSettled,
     PrefillProgress,
+    QuestionAsked,
     ResultAdded,
     ServerChanged,
     ServerState,
@@ -94,7 +95,7 @@ class Gauge:
                 self._window.append((now, len(text)))
             case AssistantAdded():
                 self._reply(event, now)
-            case PermissionAsked():
+            case PermissionAsked() | QuestionAsked():
                 self._become("asking", now)
             case PermissionSettled() if self.activity != "idle":
                 self._become("tool", now)

@@ -18,7 +18,7 @@ from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, Event
-from agent.protocols import Journal, ModelClient, Tool
+from agent.protocols import Checkpoints, Journal, ModelClient, Tool
 from agent.wiring.options import Options
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Parts:
         from agent.tools.process import ProcessBook
         from agent.wiring.choice import ServerChoice
         from agent.wiring.late import LateModel
+        from agent.wiring.rules import rulebook
         from agent.workspace.paths import Workspace
 
         self.options = options
@@ -58,9 +59,10 @@ class Parts:
         self.can_ask = can_ask
         self.session: Session | None = None
         self.server = ServerChoice(options, self.paths, env, self._publish)
+        self.rules, notes = rulebook(self.paths, options.folder)
         self.registry = self._commands()
         self.extensions: Extensions | None = None
-        self.start_notes: list[str] = []
+        self.start_notes: list[str] = notes
         self.model = LateModel(self._client, self.server.suspect, self.server.totals)
         self._warming: asyncio.Task[Any] | None = None
 
@@ -105,6 +107,7 @@ class Parts:
             self.book,
             SkillTool(extensions.book, self._holds),
             beside=lambda file: instructions.below(file, self._holds),
+            hides=self.rules.hides,
         )
         journal, past = self._journal()
         self.session = Session(
@@ -115,6 +118,8 @@ class Parts:
             journal=journal,
             clock=SystemClock(),
             reader=LenientCalls(),
+            rules=self.rules,
+            checkpoints=self._checkpoints(journal.session_id),
             past=past,
             mode=self.options.mode,
             can_ask=self.can_ask,
@@ -127,6 +132,15 @@ class Parts:
         self.session.server_changed(self.server.state)
         self._warming = asyncio.get_running_loop().create_task(self._warm())
         return self.session
+
+    def _checkpoints(self, session_id: str) -> Checkpoints:
+        from agent.workspace.checkpoints import Checkpoints, place_of
+
+        root, paths = self.options.folder, self.paths
+        keep_out = (paths.config, paths.state, paths.data, paths.cache)
+        home = Path(os.path.expanduser("~"))
+        trees = "this is the home folder, or above it" if home.is_relative_to(root) else ""
+        return Checkpoints(place_of(paths.data, root), root, session_id, keep_out, trees)
 
     def _sampling(self) -> Mapping[str, Any]:
         """As the profile says; what the server was started with, where there is none."""
@@ -179,12 +193,15 @@ class Parts:
     def _commands(self) -> Registry:
         from agent import __version__
         from agent.commands.cache import cache_command
+        from agent.commands.changes import change_commands
         from agent.commands.context import compact_command, context_command
-        from agent.commands.conversation import mode_command, thinking_command
+        from agent.commands.conversation import mode_command, plan_command, thinking_command
         from agent.commands.model import model_command
+        from agent.commands.permissions import permissions_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
         from agent.commands.speed import speed_command
+        from agent.tools.diff import unified
         from agent.wiring.engine import chosen_profile
         from agent.wiring.room import examine
 
@@ -197,6 +214,9 @@ class Parts:
             [
                 *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
+                plan_command(self.opened),
+                *change_commands(self.opened, unified),
+                permissions_command(self.opened, lambda: self.rules),
                 thinking_command(self.opened),
                 compact_command(self.opened),
                 context_command(self.opened),

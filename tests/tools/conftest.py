@@ -24,10 +24,13 @@ class Bench:
         self.logs = base / "logs"
         self.book = ProcessBook()
         self.progress: list[str] = []
+        self.hides: Callable[[str], bool] = lambda path: False
         self.forget()
 
     def forget(self) -> None:
-        tools = build_tools(Workspace(self.root), dict(os.environ), self.logs, self.book)
+        tools = build_tools(
+            Workspace(self.root), dict(os.environ), self.logs, self.book, hides=lambda path: self.hides(path)
+        )
         self.tools: dict[str, Tool] = {tool.name: tool for tool in tools}
 
     async def call(self, tool: str, between: Callable[[], Any] | None = None, **arguments: Any) -> ToolOutput:

@@ -8,6 +8,7 @@ import pytest
 from textual import events
 
 from agent.commands.base import Ask, Command, Open, Registry, Said
+from agent.core.rules import Rule, Rulebook
 from agent.errors import ConfigError, ContextOverflow
 from agent.protocols import TextChunk
 from agent.tui.app import DflashApp
@@ -19,8 +20,9 @@ from tests.fakes import core
 @contextlib.asynccontextmanager
 async def screen(*replies, tools=(), size=(100, 30), mode="auto", **options):
     model = core.ScriptedModel(*replies)
+    inner = {k: options.pop(k) for k in ("past", "rules", "checkpoints") if k in options}
     app = DflashApp(
-        lambda: core.open_session(model, *tools, mode=mode),
+        lambda: core.open_session(model, *tools, mode=mode, **inner),
         title="dflash-agent",
         profile_label="smoke",
         folder=Path("/project"),
@@ -388,3 +390,43 @@ async def test_a_session_that_cannot_be_opened_leaves_the_running_one():
         await write(pilot, "hi")
         await pilot.press("enter")
         await until(pilot, lambda: "still here" in rows(chat))
+
+
+async def test_the_dock_shows_the_rules_a_choice_would_make_and_always_keeps_them():
+    kept: list[str] = []
+
+    def keep(texts):
+        kept.extend(texts)
+        return "always in this project"
+
+    tool = core.FakeTool()
+    script = (
+        core.calls(core.call("bash", "c1", value="npm test -- -x")),
+        core.calls(core.call("bash", "c2", value="npm test")),
+        say("finished"),
+    )
+    rules = Rulebook([], root="/project", home="/home", keep=keep)
+    async with screen(*script, tools=(tool,), mode="ask", rules=rules, first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: chat.approval.asked is not None and chat.approval.has_focus)
+        dock = "\n".join(chat.approval.render_line(y).text for y in range(chat.approval.size.height))
+        assert "s, a allow Bash(npm test:*)" in dock and "always in this project" in dock
+        await pilot.press("a")
+        await until(pilot, lambda: "finished" in rows(chat))
+        assert kept == ["Bash(npm test:*)"]
+        assert tool.ran == ["npm test -- -x", "npm test"]
+
+
+async def test_the_dock_names_the_rule_that_asks_and_offers_no_rule_against_it():
+    tool = core.FakeTool()
+    rules = Rulebook([Rule.parse("ask", "Bash(git push:*)", "~/config.toml", root="/p", home="/h")])
+    script = (core.calls(core.call("bash", "c1", value="git push")), say("finished"))
+    async with screen(*script, tools=(tool,), rules=rules, first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: chat.approval.asked is not None and chat.approval.has_focus)
+        dock = "\n".join(chat.approval.render_line(y).text for y in range(chat.approval.size.height))
+        assert "ask Bash(git push:*) (~/config.toml)" in dock
+        assert "this session" not in dock
+        await pilot.press("s", "a")
+        assert chat.approval.asked is not None and chat.composer.text == "sa"
+        await pilot.press("n")
+        await until(pilot, lambda: "finished" in rows(chat))
+        assert tool.ran == []
