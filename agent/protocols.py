@@ -9,8 +9,12 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from pydantic import BaseModel
 
-from agent.events import DurableEvent, Endpoint, PlanKind, ServerState
+from agent.events import DurableEvent, Endpoint, PlanKind, Process, ServerState
 from agent.messages import Message, Prefix, Timings, ToolOutput, Usage
+
+
+def _ignore(_text: str) -> None:
+    pass
 
 
 # ---- tools
@@ -35,11 +39,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a running tool may use. `progress` takes text as it appears; it never blocks."""
+    """What a running tool may use. `progress` takes text as it appears, `tail` what stands behind all of it and may
+    still change (each time the whole of it); they never block."""
 
     call_id: str
     plan: Plan
     progress: Callable[[str], None]
+    tail: Callable[[str], None] = _ignore
 
 
 class Tool(Protocol):
@@ -54,6 +60,18 @@ class Tool(Protocol):
     def params(self) -> type[BaseModel]: ...
     def plan(self, params: Any) -> Plan: ...
     async def run(self, params: Any, ctx: ToolContext) -> ToolOutput: ...
+
+
+class Processes(Protocol):
+    """The commands that still run. `on_change` hears of each change of what runs in the background or waits for input;
+    `type_into` is a line that the user types there: False where nobody reads it any more; `stop` ends one (by id) with
+    all that it started and says how that went. Raises ToolFailure for an id that is not there."""
+
+    on_change: Callable[[tuple[Process, ...]], None]
+
+    def list(self) -> tuple[Process, ...]: ...
+    def type_into(self, process_id: str, text: str) -> bool: ...
+    async def stop(self, process_id: str) -> str: ...
 
 
 # ---- model

@@ -58,7 +58,7 @@ WALLS = {
     "git": {"workspace"},
     "huggingface_hub": {"runtime.download"},
     "pynvml": {"runtime.hardware"},
-    "subprocess": {"runtime.process", "tools.process", "workspace"},
+    "subprocess": {"runtime.process", "tools.terminal", "workspace"},
 }
 LAZY_IMPORTS = {"wiring", "cli"}
 LINES = 400

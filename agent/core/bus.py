@@ -16,6 +16,7 @@ from agent.events import (
     PermissionAsked,
     PermissionSettled,
     PrefillProgress,
+    ProcessesChanged,
     QueueChanged,
     ResultAdded,
     ServerChanged,
@@ -109,6 +110,7 @@ _OPENING = (
     PrefillProgress,
     PermissionAsked,
     ToolProgress,
+    ProcessesChanged,
     QueueChanged,
     ServerChanged,
 )
@@ -121,7 +123,7 @@ def _closes(event: Event, old: Event) -> bool:
         case AssistantAdded():
             return isinstance(old, _REPLY)
         case TurnEnded():
-            return not isinstance(old, ServerChanged | QueueChanged)
+            return not isinstance(old, ServerChanged | QueueChanged | ProcessesChanged)
         case PermissionSettled():
             return isinstance(old, PermissionAsked) and old.plan.call_id == event.call_id
         case ResultAdded():
@@ -130,6 +132,8 @@ def _closes(event: Event, old: Event) -> bool:
             return isinstance(old, ServerChanged)
         case QueueChanged():
             return isinstance(old, QueueChanged)
+        case ProcessesChanged():
+            return isinstance(old, ProcessesChanged)
         case StepStarted():
             return isinstance(old, _REPLY)
         case _:

@@ -75,7 +75,7 @@ class Dispatch:
         if refused := await self._permit(planned, plan, tally):
             return ResultAdded(call.id, call.name, refused, failed=True, seconds=0.0)
         started = self._clock.monotonic()
-        output = await self._run(tool, params, ToolContext(call.id, plan, self._progress(call.id)))
+        output = await self._run(tool, params, self._context(call.id, plan))
         seconds = self._clock.monotonic() - started
         tally.denied = tally.denied and output.failed
         return ResultAdded(call.id, call.name, _cut(output.text), output.failed, seconds, output.display)
@@ -139,8 +139,14 @@ class Dispatch:
             log.exception("running %s", tool.name)
             return ToolOutput(f"Internal error in {tool.name}: {type(error).__name__}: {error}", failed=True)
 
-    def _progress(self, call_id: str) -> Callable[[str], None]:
-        return lambda text: self._publish(ToolProgress(call_id, text))
+    def _context(self, call_id: str, plan: Plan) -> ToolContext:
+        def progress(text: str) -> None:
+            self._publish(ToolProgress(call_id, text))
+
+        def tail(text: str) -> None:
+            self._publish(ToolProgress(call_id, "", text))
+
+        return ToolContext(call_id, plan, progress, tail)
 
 
 def _cut(text: str) -> str:

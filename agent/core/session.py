@@ -27,6 +27,8 @@ from agent.events import (
     Event,
     GivenBack,
     Notice,
+    Process,
+    ProcessesChanged,
     QueueChanged,
     ResultAdded,
     ServerChanged,
@@ -36,7 +38,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Prefix, UserMessage
-from agent.protocols import Clock, Journal, ModelClient, ModelRequest, Tool
+from agent.protocols import Clock, Journal, ModelClient, ModelRequest, Processes, Tool
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 
@@ -62,6 +64,7 @@ class Session:
         max_steps: int | None = None,
         max_tokens: int | None = None,
         prefix: Prefix | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.can_ask = can_ask
@@ -78,6 +81,7 @@ class Session:
         self._clock = clock
         self._max_steps = max_steps
         self._max_tokens = max_tokens
+        self._processes = processes
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
@@ -90,6 +94,9 @@ class Session:
         self._wake = asyncio.Event()
         self._journal_broken = False
         self._settle_open_calls()
+        if processes is not None:
+            processes.on_change = self._processes_changed
+            self._processes_changed(processes.list())
         if past and mode != next((e.value for e in reversed(past) if _is_mode(e)), mode):
             self.publish(SettingsChanged("mode", mode))  # a resumed session goes on as it was asked to this time
         self._runner = asyncio.get_running_loop().create_task(self._run(), name="session")
@@ -146,6 +153,13 @@ class Session:
         if mode != self.mode:
             self.mode = mode
             self.publish(SettingsChanged("mode", mode))
+
+    def type_into(self, process_id: str, text: str) -> bool:
+        """A line for a command that waits for input. False when it no longer does."""
+        return self._processes is not None and self._processes.type_into(process_id, text)
+
+    def _processes_changed(self, processes: tuple[Process, ...]) -> None:
+        self.publish(ProcessesChanged(processes))
 
     def server_changed(self, state: ServerState) -> None:
         """The supervisor's transitions, shown to whoever watches this session."""

@@ -10,16 +10,26 @@ from typing import Any
 from agent.protocols import Tool
 from agent.tools.bash import Bash
 from agent.tools.edit import Edit
-from agent.tools.process import ProcessBook
+from agent.tools.jobs import ProcessBook
+from agent.tools.process import Process
 from agent.tools.read import Read
 from agent.tools.seen import Seen
 from agent.tools.write import Write
 from agent.workspace.paths import Workspace
 
 
-def build_tools(workspace: Workspace, env: Mapping[str, str], logs: Path, book: ProcessBook) -> tuple[Tool, ...]:
+def build_tools(
+    workspace: Workspace, env: Mapping[str, str], logs: Path, book: ProcessBook, patience: float = 0
+) -> tuple[Tool, ...]:
+    """`patience`: see Bash."""
     seen = Seen()
-    return (Bash(workspace, env, logs, book), Edit(workspace, seen), Read(workspace, seen), Write(workspace, seen))
+    return (
+        Bash(workspace, env, logs, book, patience),
+        Edit(workspace, seen),
+        Process(book),
+        Read(workspace, seen),
+        Write(workspace, seen),
+    )
 
 
 def tool_schemas(tools: Sequence[Tool]) -> str:

@@ -12,6 +12,8 @@ from agent.events import (
     DownloadProgress,
     Endpoint,
     Event,
+    Process,
+    ProcessesChanged,
     PermissionAsked,
     PermissionSettled,
     PrefillProgress,
@@ -48,6 +50,7 @@ class Gauge:
     context: int | None = None
     prefill: PrefillProgress | None = None
     download: DownloadProgress | None = None
+    processes: tuple[Process, ...] = ()
     _ratio: float = CHARACTERS_PER_TOKEN
     _written: int = 0
     _window: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])
@@ -111,6 +114,8 @@ class Gauge:
                 self.mode = value
             case DownloadProgress():
                 self.download = event
+            case ProcessesChanged(processes=processes):
+                self.processes = processes
             case _:
                 pass
 

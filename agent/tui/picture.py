@@ -69,6 +69,7 @@ class Call(Entry):
     command: str | None = None
     preview: str = ""
     output: str = ""
+    tail: str = ""  # of a running call: what stands behind the output and may still change
     seconds: float = 0.0
     denied: bool = False
 
@@ -135,10 +136,11 @@ class Picture:
                 call = self._call(call_id)
                 call.denied = decision == "denied"
                 call.state = "planned" if call.denied else "running"
-            case ToolProgress(call_id=call_id, text=text):
+            case ToolProgress(call_id=call_id, text=text, tail=tail):
                 call = self._call(call_id)
                 call.state = "running"
                 call.output = (call.output + text)[-OUTPUT_MOST:]
+                call.tail = call.tail if tail is None else tail
             case ResultAdded():
                 self._result(event)
             case TurnEnded():
@@ -244,7 +246,7 @@ class Picture:
         call = self._call(event.call_id)
         call.tool = event.tool
         call.state = "failed" if event.failed else "ok"
-        call.output = event.display or event.text
+        call.output, call.tail = event.display or event.text, ""
         call.seconds = event.seconds
         self.asking = [a for a in self.asking if a.plan.call_id != event.call_id]
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agent.runtime.metrics import Totals
 
 LOG_BYTES = 2_000_000
+PATIENCE = 30.0  # seconds that the user has to answer a command that asks, before the model is told
 
 
 class SystemClock:
@@ -43,7 +44,7 @@ class Parts:
 
     def __init__(self, options: Options, env: Mapping[str, str], *, can_ask: bool) -> None:
         from agent.store.archive import FileArchive
-        from agent.tools.process import ProcessBook
+        from agent.tools.jobs import ProcessBook
         from agent.wiring.late import LateModel
         from agent.workspace.paths import Workspace
 
@@ -100,7 +101,9 @@ class Parts:
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
 
-        tools: tuple[Tool, ...] = build_tools(self.workspace, self.env, self.paths.logs, self.book)
+        tools: tuple[Tool, ...] = build_tools(
+            self.workspace, self.env, self.paths.logs, self.book, PATIENCE if self.can_ask else 0
+        )
         journal, past = self._journal()
         instructions = read_instructions(self.options.folder, self.paths.config)
         self.session = Session(
@@ -117,6 +120,7 @@ class Parts:
             max_steps=self.options.max_turns,
             max_tokens=self.profile.reply_limit if self.profile else None,
             prefix=self.archive.prefix(journal.session_id) if past else None,
+            processes=self.book,
         )
         self.session.server_changed(self.server.state)
         self._warming = asyncio.get_running_loop().create_task(self._warm())
@@ -131,6 +135,7 @@ class Parts:
     def commands(self) -> Registry:
         from agent import __version__
         from agent.commands.conversation import mode_command
+        from agent.commands.processes import processes_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
         from agent.wiring.room import AttachedRoom, OwnRoom, examine
@@ -142,6 +147,7 @@ class Parts:
             [
                 *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
+                processes_command(self.book),
                 server_command(lambda: self.server, own or AttachedRoom(lambda: self.server), profile is None),
                 status_command(self.opened, folder, label, __version__),
             ]
