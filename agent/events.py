@@ -174,8 +174,8 @@ class ToolProgress:
 @dataclass(frozen=True, slots=True)
 class Process:
     """A command that was started and still runs. `ports`: where it listens. `asks`: the lines at which it waits for
-    the user; None: it waits for nobody. `keys`: it takes single keys rather than lines; `hidden`: what is typed there is
-    not to be shown."""
+    the user; None: it waits for nobody. `keys`: it takes single keys rather than lines. `hidden`: what is typed there
+    is not to be shown."""
 
     id: str
     command: str

@@ -29,6 +29,7 @@ from agent.tui.commands import screen_commands
 from agent.tui.completion import Offer
 from agent.tui.composer import Composer
 from agent.tui.gauge import Gauge
+from agent.tui.keyboard import Keyboard
 from agent.tui.picture import Answer as Reply
 from agent.tui.picture import Picture
 from agent.tui.pump import Pump
@@ -76,7 +77,7 @@ class Chat(Screen[None]):
         self._edit = edit
         self.picture, self.gauge = Picture(), Gauge()
         self.transcript = Transcript(self.picture, welcome)
-        self.approval, self.composer = Approval(), composer
+        self.approval, self.keyboard, self.composer = Approval(), Keyboard(), composer
         self.status = Status(self.gauge, label)
         self.commands = commands
         self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
@@ -93,6 +94,7 @@ class Chat(Screen[None]):
     def compose(self) -> ComposeResult:
         yield self.transcript
         yield self.approval
+        yield self.keyboard
         yield self.composer.menu
         yield self.composer
         yield self.status
@@ -167,12 +169,26 @@ class Chat(Screen[None]):
         self.approval.ask(asking, self.composer.last_key)
         if had and asking is None:
             self.composer.focus()
+        self._show_keyboard(free=asking is None and not self.composer.text)
         if self._ticking is not None:
             if self.gauge.busy:
                 self._ticking.resume()
             else:
                 self._ticking.pause()
         self.status.refresh()
+
+    def _show_keyboard(self, free: bool) -> None:
+        waiting = next((p for p in self.gauge.processes if p.asks is not None), None)
+        had = self.keyboard.has_focus_within
+        if self.keyboard.ask(waiting, self.composer.last_key, free):
+            self.keyboard.take_keys()
+        elif had and self.keyboard.asked is None:
+            self.composer.focus()
+
+    @on(Keyboard.Typed)
+    def _typed(self, message: Keyboard.Typed) -> None:
+        if self.session is not None and not self.session.type_into(message.process_id, message.text):
+            self._note("Nobody reads that any more.", "warning")
 
     # ---- what the user does
     @on(Composer.Sent)
@@ -255,6 +271,7 @@ class Chat(Screen[None]):
 
     @on(Composer.Stop)
     @on(Approval.Stop)
+    @on(Keyboard.Stop)
     def action_stop(self) -> None:
         if self.session is not None and self.session.running:
             self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))

@@ -47,7 +47,7 @@ class Keyboard(Vertical):
         text: str
 
     class Stop(Message):
-        """Esc."""
+        """Esc: stop the turn; what waits in the background is left alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,9 +71,9 @@ class Keyboard(Vertical):
             self.asked, self._put_aside = process, None
             self._said.update(clean(process.asks or ""))
             self._line.password, self._line.keys = process.hidden, process.keys
-            self.border_title = one_line(f"{clean(process.command)} waits for you", max(10, self.size.width - 6))
+            self.border_title = one_line(f"{clean(process.command)} waits for you", max(10, self.screen.size.width - 8))
             keys = "arrows and Enter choose" if process.keys else "Enter sends"
-            self.border_subtitle = f"{keys} · Esc leaves it"
+            self.border_subtitle = f"{keys} · Esc stops the turn"
             self.display = True
             if new:
                 self._line.clear()

@@ -70,6 +70,7 @@ def _parts(gauge: Gauge, label: str, now: float) -> list[list[Part]]:
     if not busy or gauge.activity in ("writing", "tool", "asking"):
         parts += [*_speed(gauge, now), *_cache(gauge)]
     parts += _context(gauge)
+    parts += _running(gauge)
     parts.append(_mode(gauge))
     if gauge.branch:
         parts.append([(one_line(gauge.branch, 30), theme.faint)])
@@ -105,6 +106,8 @@ def _activity(gauge: Gauge, now: float) -> list[Part]:
             return [(f"waiting {figures.clock(elapsed)}", theme.quiet)]
         case "writing" if gauge.silent(now):
             return [(f"waiting {figures.clock(now - gauge.heard)}", theme.warn)]
+        case "tool" | "idle" if any(p.asks is not None for p in gauge.processes):
+            return [("waiting for you", theme.warn)]
         case "tool":
             return [(f"tool {figures.clock(elapsed)}", theme.blue)]
         case "asking":
@@ -120,6 +123,16 @@ def _activity(gauge: Gauge, now: float) -> list[Part]:
             return [(words, theme.quiet), (bar(share), theme.accent), (left, theme.quiet)]
         case _:
             return []
+
+
+def _running(gauge: Gauge) -> list[list[Part]]:
+    """What runs in the background: where it listens, and how many listen nowhere."""
+    ports = sorted({port for p in gauge.processes for port in p.ports})
+    others = sum(not p.ports and p.asks is None for p in gauge.processes)
+    part = [(" ".join(f":{port}" for port in ports[:3]), theme.good)] if ports else []
+    if others:
+        part.append((f"{' + ' if part else ''}{others} running", theme.quiet))
+    return [part] if part else []
 
 
 def bar(share: float) -> str:
