@@ -58,7 +58,7 @@ WALLS = {
     "git": {"workspace"},
     "huggingface_hub": {"runtime.download"},
     "pynvml": {"runtime.hardware"},
-    "subprocess": {"runtime.process", "tools.terminal", "workspace"},
+    "subprocess": {"runtime.process", "tools.terminal", "tools.sandbox", "workspace"},
 }
 LAZY_IMPORTS = {"wiring", "cli"}
 LINES = 400

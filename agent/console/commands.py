@@ -19,6 +19,7 @@ def run(
     profile: Callable[[], Profile],
     make: server.MakeSupervisor,
     locate: doctor.Locate,
+    more: doctor.More,
 ) -> int:
     """The exit status. `profile`: as the flags ask for; `locate`: where a model file lies. Raises AgentError."""
 
@@ -33,7 +34,7 @@ def run(
         case "logs":
             return asyncio.run(server.logs(paths, arguments.profile, follow=arguments.follow))
         case "doctor":
-            return asyncio.run(doctor.doctor(profile(), paths, env, locate, as_json=arguments.json))
+            return asyncio.run(doctor.doctor(profile(), paths, env, locate, more, as_json=arguments.json))
         case "setup" if arguments.dry_run:
             return asyncio.run(setup.dry_run(profile(), paths, env, locate))
         case "setup":

@@ -20,6 +20,7 @@ from agent.tools.base import Params, description_of
 from agent.tools.job import Job
 from agent.tools.jobs import CANCEL_GRACE, ProcessBook, named, new_mark
 from agent.tools.output import OUTPUT_LIMIT, Output
+from agent.tools.sandbox import Sandbox, hit
 from agent.tools.shell import Left, Shell, read_left
 from agent.tools.watch import Watch
 from agent.tools.wording import Why, going_on, joined, running, status, status_of
@@ -27,6 +28,7 @@ from agent.workspace.paths import Workspace
 
 LONGEST = 3600.0  # seconds
 LONG = 60.0  # seconds after which a command without a time limit goes on in the background
+OUTSIDE = "outside_sandbox=true asks the user to let it run outside"
 STARTING = 3.0  # seconds in which a command for the background may fail, or open its port
 LOOK_EVERY = 0.25  # seconds
 LOOK_FROM = 0.5  # seconds; most commands are over by then and cost no look
@@ -38,16 +40,28 @@ class BashParams(Params):
     timeout: float = Field(default=0, ge=0)
 
 
+class SandboxedParams(BashParams):
+    outside_sandbox: bool = False
+
+
 class Bash:
-    """`patience`: seconds that the user has to answer a command that asks, before the model is told; 0 without one."""
+    """`patience`: seconds that the user has to answer a command that asks, before the model is told; 0 without one.
+    `sandbox`: the wall around commands, or why there is none although the user wants it; None: not wanted."""
 
     name = "bash"
-    params = BashParams
 
     def __init__(
-        self, workspace: Workspace, env: Mapping[str, str], logs: Path, book: ProcessBook, patience: float = 0
+        self,
+        workspace: Workspace,
+        env: Mapping[str, str],
+        logs: Path,
+        book: ProcessBook,
+        patience: float = 0,
+        sandbox: Sandbox | str | None = None,
     ) -> None:
-        self.description = description_of("bash")
+        self.params = BashParams if sandbox is None else SandboxedParams
+        self.description = description_of("bash") + _of_sandbox(sandbox)
+        self._sandbox = sandbox
         self._workspace = workspace
         self._shell = Shell(workspace.root, env)
         self._logs = logs
@@ -60,11 +74,19 @@ class Bash:
             raise ToolFailure("The command is empty. Nothing was run.")
         if "\0" in params.command:
             raise ToolFailure("The command holds a NUL character. Nothing was run.")
-        return Plan("execute", params.command.strip().split("\n", 1)[0], command=params.command)
+        title = params.command.strip().split("\n", 1)[0]
+        if not self._outside(params):
+            if isinstance(self._sandbox, str):
+                raise ToolFailure(f"The sandbox does not work: {self._sandbox} {OUTSIDE}")
+            return Plan("execute", title, command=params.command)
+        return Plan("execute", f"outside the sandbox: {title}", command=params.command, outside=True)
+
+    def _outside(self, params: BashParams) -> bool:
+        return isinstance(params, SandboxedParams) and params.outside_sandbox
 
     async def run(self, params: BashParams, ctx: ToolContext) -> ToolOutput:
         notes = self._news()
-        job = self._start(params.command, ctx, notes)
+        job = self._start(params, ctx, notes)
         timeout = min(params.timeout, LONGEST)
         try:
             why = await self._foreground(job, timeout, params.in_background)
@@ -74,7 +96,7 @@ class Bash:
         finally:
             job.output.hide()
         if why == "over":
-            return await self._ended(job, notes)
+            return await self._ended(job, notes, walled=not self._outside(params))
         if why in ("timeout", "output"):
             return await self._stopped(job, why, timeout, notes)
         job.told = job.output.told
@@ -84,7 +106,7 @@ class Bash:
     def _news(self) -> list[str]:
         return [f"[in the background {job.id} ({job.title}) has ended{status_of(job)}]" for job in self._book.news()]
 
-    def _start(self, command: str, ctx: ToolContext, notes: list[str]) -> Job:
+    def _start(self, params: BashParams, ctx: ToolContext, notes: list[str]) -> Job:
         if lost := self._shell.lost_folder():
             if not self._shell.folder.is_dir():
                 raise ToolFailure(f"The folder {self._workspace.root} is gone; no command can run in it.")
@@ -93,20 +115,22 @@ class Bash:
         output = Output(log, ctx.progress, ctx.tail)
         try:
             try:
-                return self._run_in_shell(command, output)
+                return self._run_in_shell(params, output)
             except OSError as error:
                 if error.errno != errno.E2BIG:
                     raise
                 self._shell.forget_variables()
                 notes.append("[the exported variables had become too large for any command; they are as at first]")
-                return self._run_in_shell(command, output)
+                return self._run_in_shell(params, output)
         except OSError as error:
             raise ToolFailure(f"The command could not be started: {error.strerror or error}.") from error
 
-    def _run_in_shell(self, command: str, output: Output) -> Job:
-        shell = self._shell
-        argv, env = shell.argv(command), shell.env()
-        return self._book.start(command, argv, cwd=shell.folder, env=env, mark=new_mark(), output=output)
+    def _run_in_shell(self, params: BashParams, output: Output) -> Job:
+        shell, sandbox = self._shell, self._sandbox
+        argv, env = shell.argv(params.command), shell.env()
+        if isinstance(sandbox, Sandbox) and not self._outside(params):
+            argv = sandbox.argv(argv, shell.folder)
+        return self._book.start(params.command, argv, cwd=shell.folder, env=env, mark=new_mark(), output=output)
 
     # ---- waiting
     async def _foreground(self, job: Job, timeout: float, background: bool) -> Why:
@@ -139,7 +163,7 @@ class Bash:
                 return "long"
 
     # ---- results
-    async def _ended(self, job: Job, notes: list[str]) -> ToolOutput:
+    async def _ended(self, job: Job, notes: list[str], *, walled: bool) -> ToolOutput:
         await job.terminal.drain()
         state = read_left(job.terminal.state())
         lines = [status(job.terminal.code, state)]
@@ -153,7 +177,10 @@ class Bash:
         if not job.background and not job.output.cut:
             self._book.forget(job)
         failed = lines[0] != "[exit status 0]"
-        return ToolOutput(joined(job.text(), [*lines, *notes]), failed=failed)
+        text = job.text()
+        if failed and walled and isinstance(self._sandbox, Sandbox) and hit(text):
+            lines.append(f"[this ran in the sandbox; {OUTSIDE}]")
+        return ToolOutput(joined(text, [*lines, *notes]), failed=failed)
 
     def _learn(self, left: Left | None) -> list[str]:
         if left is None:
@@ -174,6 +201,13 @@ class Bash:
         if unkillable:
             lines.append(f"[could not be stopped: {named(unkillable)}]")
         return ToolOutput(joined(job.text(), [*lines, *notes]), failed=True)
+
+
+def _of_sandbox(sandbox: Sandbox | str | None) -> str:
+    if sandbox is None:
+        return ""
+    network = "" if isinstance(sandbox, Sandbox) and sandbox.network else ", and there is no network"
+    return " " + description_of("sandbox").replace("{network}", network)
 
 
 async def _either(first: asyncio.Event, second: asyncio.Event, seconds: float) -> bool:

@@ -19,12 +19,12 @@ from agent.workspace.paths import Workspace
 
 
 def build_tools(
-    workspace: Workspace, env: Mapping[str, str], logs: Path, book: ProcessBook, patience: float = 0
+    workspace: Workspace, env: Mapping[str, str], logs: Path, book: ProcessBook, **bash: Any
 ) -> tuple[Tool, ...]:
-    """`patience`: see Bash."""
+    """`bash`: what that tool alone is given."""
     seen = Seen()
     return (
-        Bash(workspace, env, logs, book, patience),
+        Bash(workspace, env, logs, book, **bash),
         Edit(workspace, seen),
         Process(book),
         Read(workspace, seen),

@@ -52,6 +52,11 @@ _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f
 }
 
 
+def prelude() -> Path:
+    """What bash reads before each command."""
+    return Path(str(resources.files("agent") / "tools" / "prelude.sh"))
+
+
 @dataclass(frozen=True, slots=True)
 class Left:
     """What a command left: its exit status as the shell itself knew it, the folder, what is exported."""
@@ -70,8 +75,7 @@ class Shell:
         self._first: Mapping[str, str] = {**kept, **UNATTENDED}
         self._env = self._first
         self._bash = shutil.which("bash", path=env.get("PATH")) or "/bin/bash"  # a command may well lose its PATH
-        prelude = str(resources.files("agent") / "tools" / "prelude.sh")
-        self._prelude = re.sub(r"([\\$`])", r"\\\1", prelude)  # bash expands what is in BASH_ENV
+        self._prelude = re.sub(r"([\\$`])", r"\\\1", str(prelude()))  # bash expands what is in BASH_ENV
 
     def argv(self, command: str) -> Sequence[str]:
         return (self._bash, "-c", command, "bash")

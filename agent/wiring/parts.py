@@ -46,6 +46,7 @@ class Parts:
         from agent.store.archive import FileArchive
         from agent.tools.jobs import ProcessBook
         from agent.wiring.late import LateModel
+        from agent.wiring.wall import settings_for
         from agent.workspace.paths import Workspace
 
         self.options = options
@@ -53,6 +54,7 @@ class Parts:
         self.paths = Paths.from_env(env)
         self.trust = Trust(self.paths.state / "trust.json", everything=options.trust)
         _log_to(self.paths.logs / "dflash-agent.log")
+        self.settings, self.warnings = settings_for(options.folder, self.paths, self.trust)
         self.archive = FileArchive(self.paths.sessions)
         self.profile: Profile | None = None
         if not options.server:
@@ -100,9 +102,15 @@ class Parts:
         from agent.prompt.instructions import read_instructions
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
+        from agent.wiring.wall import sandbox_for
 
         tools: tuple[Tool, ...] = build_tools(
-            self.workspace, self.env, self.paths.logs, self.book, PATIENCE if self.can_ask else 0
+            self.workspace,
+            self.env,
+            self.paths.logs,
+            self.book,
+            patience=PATIENCE if self.can_ask else 0,
+            sandbox=sandbox_for(self.settings, self.workspace, self.env),
         )
         journal, past = self._journal()
         instructions = read_instructions(self.options.folder, self.paths.config)
@@ -125,6 +133,11 @@ class Parts:
         self.session.server_changed(self.server.state)
         self._warming = asyncio.get_running_loop().create_task(self._warm())
         return self.session
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know at the start."""
+        return (*((self.profile.note,) if self.profile and self.profile.note else ()), *self.warnings)
 
     def opened(self) -> Session:
         """Raises AgentError before the session is there, or where it could not be opened."""
@@ -153,7 +166,7 @@ class Parts:
             ]
         )
         if profile:
-            registry.add(doctor_command(lambda: examine(profile, self.paths, self.env)))
+            registry.add(doctor_command(lambda: examine(profile, self.paths, self.env, self.options.folder)))
         return registry
 
     def reopen(self, session_id: str | None) -> Session:

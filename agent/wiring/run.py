@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,8 @@ def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: 
 
     async def work() -> int:
         session = parts.open_session()
+        for note in parts.warnings:
+            tell(note)
         answer = asyncio.create_task(run(session, prompt, output, _to_stdout, tell))
 
         def stop() -> None:
@@ -108,7 +111,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
         remember=history.add,
         first_prompt=first_prompt,
         commands=parts.commands(),
-        start_notes=(parts.profile.note,) if parts.profile and parts.profile.note else (),
+        start_notes=parts.notes,
         crash_log=parts.paths.logs / "dflash-agent.log",
     )
 
@@ -126,6 +129,7 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     """`server`, `doctor` and `setup`. Raises AgentError."""
     from agent.console.commands import run
     from agent.wiring.engine import chosen_profile, locator, supervisor
+    from agent.wiring.room import other_checks
 
     paths = Paths.from_env(env)
 
@@ -138,4 +142,4 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     def make(profile: Profile, home: Home, publish: Callable[[ServerState], None]) -> Supervisor:
         return supervisor(profile, home, paths, env, arguments.offline, publish)
 
-    return run(arguments, paths, env, profile, make, locator(paths))
+    return run(arguments, paths, env, profile, make, locator(paths), partial(other_checks, paths, env, Path.cwd()))

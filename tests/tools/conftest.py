@@ -30,8 +30,8 @@ class Bench:
         self.tails: list[str] = []
         self.forget()
 
-    def forget(self, patience: float = 0) -> None:
-        tools = build_tools(Workspace(self.root), dict(os.environ), self.logs, self.book, patience)
+    def forget(self, **bash: Any) -> None:
+        tools = build_tools(Workspace(self.root), dict(os.environ), self.logs, self.book, **bash)
         self.tools: dict[str, Tool] = {tool.name: tool for tool in tools}
 
     async def call(self, tool: str, between: Callable[[], Any] | None = None, **arguments: Any) -> ToolOutput:
