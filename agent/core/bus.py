@@ -79,6 +79,12 @@ class Bus:
     def past(self) -> tuple[DurableEvent, ...]:
         return tuple(self._past)
 
+    def progress_of(self, call_id: str) -> str:
+        """What a call that is still open has said so far."""
+        pieces = [e for e in self._open if isinstance(e, ToolProgress) and e.call_id == call_id]
+        tails = [e.tail for e in pieces if e.tail is not None]
+        return "".join(e.text for e in pieces) + (tails[-1] if tails else "")
+
     def subscribe(self) -> Subscription:
         subscription = Subscription([*self._past, *self._open])
         self._subscriptions.append(subscription)

@@ -41,6 +41,7 @@ from agent.messages import AssistantMessage, Prefix, UserMessage
 from agent.protocols import Clock, Journal, ModelClient, ModelRequest, Processes, Tool
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
+LAST_WORDS = 4_000  # characters of what an interrupted call had said
 
 
 class Session:
@@ -265,7 +266,9 @@ class Session:
 
     def _settle_open_calls(self) -> None:
         for call in self._history.open_calls():
-            self.add_result(ResultAdded(call.id, call.name, INTERRUPTED_CALL, failed=True, seconds=0.0))
+            said = self._bus.progress_of(call.id).strip("\n")
+            text = f"{INTERRUPTED_CALL} Its last words:\n{said[-LAST_WORDS:]}" if said else INTERRUPTED_CALL
+            self.add_result(ResultAdded(call.id, call.name, text, failed=True, seconds=0.0))
 
     def _publish_queue(self) -> None:
         self.publish(QueueChanged((*self._steering, *self._queue), len(self._steering)))

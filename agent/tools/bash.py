@@ -91,7 +91,8 @@ class Bash:
         try:
             why = await self._foreground(job, timeout, params.in_background)
         except asyncio.CancelledError:
-            await self._book.end(job, CANCEL_GRACE)
+            if remaining := await self._book.end(job, CANCEL_GRACE):
+                ctx.progress(f"\n[could not be stopped: {named(remaining)}]")
             raise
         finally:
             job.output.hide()

@@ -38,7 +38,11 @@ UNATTENDED: Mapping[str, str] = {
     "COMPOSER_NO_INTERACTION": "1",
     "YARN_ENABLE_IMMUTABLE_INSTALLS": "0",  # under CI, yarn would refuse to take in what package.json has got
 }
-_LOUD = ("FORCE_COLOR", "CLICOLOR_FORCE")  # would overrule NO_COLOR
+_NOT_PASSED_ON = {
+    *("FORCE_COLOR", "CLICOLOR_FORCE"),  # would overrule NO_COLOR
+    # where git lets a hook work: started in one, we would otherwise change that repository from any folder
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
+}
 _OURS = ("DFLASH_BASH_ENV", STATE_NAME, MARK, "_", "SHLVL")
 _DECLARED = re.compile(
     rb"declare -[A-Za-z]*x[A-Za-z]* ([A-Za-z_][A-Za-z0-9_]*)"
@@ -71,7 +75,7 @@ class Shell:
 
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self.root = self.folder = root
-        kept = {k: v for k, v in env.items() if not k.startswith("DFLASH_SERVER_KEY") and k not in _LOUD}
+        kept = {k: v for k, v in env.items() if not k.startswith("DFLASH_SERVER_KEY") and k not in _NOT_PASSED_ON}
         self._first: Mapping[str, str] = {**kept, **UNATTENDED}
         self._env = self._first
         self._bash = shutil.which("bash", path=env.get("PATH")) or "/bin/bash"  # a command may well lose its PATH

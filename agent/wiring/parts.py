@@ -20,6 +20,7 @@ from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, ServerState
 from agent.protocols import Journal, ModelClient, Server, Tool
 from agent.runtime.record import Home
+from agent.speech import tell
 from agent.wiring.options import Options
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Parts:
         from agent.store.archive import FileArchive
         from agent.tools.jobs import ProcessBook
         from agent.wiring.late import LateModel
-        from agent.wiring.wall import settings_for
+        from agent.wiring.wall import home_warning, settings_for
         from agent.workspace.paths import Workspace
 
         self.options = options
@@ -54,7 +55,8 @@ class Parts:
         self.paths = Paths.from_env(env)
         self.trust = Trust(self.paths.state / "trust.json", everything=options.trust)
         _log_to(self.paths.logs / "dflash-agent.log")
-        self.settings, self.warnings = settings_for(options.folder, self.paths, self.trust)
+        self.settings, warnings = settings_for(options.folder, self.paths, self.trust)
+        self.warnings = (*home_warning(options.folder, env), *warnings)
         self.archive = FileArchive(self.paths.sessions)
         self.profile: Profile | None = None
         if not options.server:
@@ -196,12 +198,17 @@ class Parts:
             await asyncio.gather(self.server.ensure_ready(), self.model.ready())
 
     async def close(self) -> None:
+        from agent.tools.jobs import named
+
         if self.session is not None:
             await self.session.close()
         if self._warming is not None:
             self._warming.cancel()
             await asyncio.wait([self._warming])
-        await self.book.stop_all()
+        for process in self.book.list():
+            tell(f"Stopped with this session: {process.command} (pid {', '.join(map(str, process.pids))}).")
+        if remaining := await self.book.stop_all():
+            tell(f"Could not be stopped: {named(remaining)}.")
         await self.server.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def settings_for(folder: Path, paths: Paths, trust: Trust) -> tuple[Settings, tu
         left_out = f"{project} is left out: this folder is not trusted (--trust trusts it for one run)."
         return loaded.settings, (*loaded.warnings, left_out)
     return loaded.settings, loaded.warnings
+
+
+def home_warning(folder: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    if os.path.realpath(env.get("HOME") or "/nonexistent") != str(folder):
+        return ()
+    return ("This is your home folder: all that is in it counts as the project. Better start in a folder of its own.",)
 
 
 def sandbox_for(settings: Settings, workspace: Workspace, env: Mapping[str, str]) -> Sandbox | str | None:

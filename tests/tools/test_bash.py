@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import signal
 from pathlib import Path
@@ -168,6 +169,30 @@ async def test_one_line_of_100_mb_is_bounded_and_memory_stays_flat(bench: Bench)
     assert sum(map(len, bench.progress)) < 1_100_000
 
 
+@pytest.mark.parametrize(
+    ("command", "size"),
+    [
+        ("head -c 70000 /dev/zero | tr '\\0' a; echo; echo AFTER", 70_007),
+        ("seq 1 200000 & seq 1 200000 >&2; wait; echo AFTER", 2 * 1_288_895 + 6),
+    ],
+)
+async def test_whatever_its_form_much_output_is_whole_in_the_file(bench: Bench, command: str, size: int) -> None:
+    text = await bench.text(command)
+    assert text.endswith("\nAFTER\n[exit status 0]") and f"{size} bytes in all" in text and len(text) < 25_000
+    assert next(bench.logs.iterdir()).stat().st_size == size
+
+
+async def test_old_logs_make_room(bench: Bench) -> None:
+    bench.logs.mkdir()
+    for number in range(3):
+        with (bench.logs / f"bash-{number}.log").open("wb") as log:
+            log.truncate(600_000_000)  # sparse: it takes no room
+        os.utime(log.name, (number, number))
+    await bench.bash("seq 1 300000")
+    names = {p.name for p in bench.logs.iterdir()}
+    assert len(names) == 2 and "bash-2.log" in names
+
+
 async def test_endless_output_ends_with_the_time_and_leaves_nothing(bench: Bench) -> None:
     output = await bench.bash("yes", timeout=1)
     assert output.failed and output.text.startswith("y\ny\n") and "timed out after 1 s" in output.text
@@ -236,6 +261,20 @@ async def test_it_keeps_no_descriptor_open_behind_a_command(bench: Bench) -> Non
         await bench.bash(command)
     await bench.bash("sleep 60", timeout=0.3)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+async def test_a_hooks_repository_is_not_the_one_that_commands_see(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.bash("git init -q ../other")
+    for name, value in (("GIT_DIR", "../other/.git"), ("GIT_WORK_TREE", "../other"), ("GIT_INDEX_FILE", "x")):
+        monkeypatch.setenv(name, value)
+    bench.forget()
+    await bench.bash("git init -q . && git config user.name n && git config user.email e@x.invalid")
+    await bench.bash("git commit --allow-empty -qm here")
+    assert await bench.text("git log --oneline | wc -l; git -C ../other log 2>&1 | head -1") == (
+        "1\nfatal: your current branch 'master' does not have any commits yet\n[exit status 0]"
+    )
 
 
 async def test_a_lost_path_does_not_lose_the_shell(bench: Bench) -> None:

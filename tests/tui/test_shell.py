@@ -1,10 +1,11 @@
-"""A command that waits for input, on the screen as a user has it: the console program in a real terminal, real
+"""Commands that wait, stay and resist, on the screen as a user has it: the console program in a real terminal, real
 commands, and a model that plays a script."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -90,12 +91,29 @@ def test_what_is_being_typed_for_the_model_stays_where_it_is(start: Start) -> No
     terminal.until(lambda s: "Interrupted" in s)
 
 
-def test_escape_ends_the_command_with_all_that_it_has_started(start: Start, tmp_path: Path) -> None:
-    terminal, _ = start(call("bash", command="setsid sleep 4669 & read -p 'Your name? ' x"), say("never"))
-    terminal.until(lambda s: "waits for you" in s)
-    terminal.type("\x1b")
-    terminal.until(lambda s: "Interrupted" in s and "waits for you" not in s)
+STUBBORN = 'bash -c \'trap "" TERM HUP; (trap "" TERM HUP; setsid sleep 4669 & while :; do sleep 0.1; done) & wait\''
+
+
+@pytest.mark.parametrize("end", ["escape", "quit", signal.SIGTERM, signal.SIGHUP])
+def test_what_resists_ends_with_the_turn_and_with_the_program(start: Start, end: str | signal.Signals) -> None:
+    terminal, server = start(call("bash", command=f"echo begun; {STUBBORN}"), say("never"), say("next works"))
+    terminal.until(lambda s: "begun" in s and running("sleep 4669") != [])
+    if end == "escape":
+        terminal.type("\x1b")
+        terminal.until(lambda s: "Interrupted" in s)
+    elif end == "quit":
+        terminal.type("\x03\x03\x03")
+        assert terminal.wait() == 130
+    else:
+        os.kill(terminal.pid, end)
+        assert terminal.wait() == 128 + end
     assert not running("sleep 4669")
+    if end == "escape":
+        server.replies[:] = [say("next works")]
+        terminal.type("again\r")
+        terminal.until(lambda s: "next works" in s)
+        said = server.requests[-1]["messages"][-2]["content"]
+        assert said == "Interrupted by the user before it had a result. Its last words:\nbegun"
 
 
 def running(command: str) -> list[str]:
