@@ -33,6 +33,7 @@ commands (each with --help):
   dflash-agent server start|stop|restart|status|logs
   dflash-agent session list|show|export|delete
   dflash-agent completion bash|zsh|fish           Tab in your shell: eval "$(dflash-agent completion bash)"
+  dflash-agent skill list|show|new|check          steps for kinds of work: docs/skills.md
 
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 engine not available, 4 permission needed but nobody to ask,
 5 limit reached, 130 Ctrl-C, 143 TERM"""
@@ -67,7 +68,12 @@ def parser() -> argparse.ArgumentParser:
     add("-c", "--continue", dest="continue_", action="store_true", help="go on with this folder's last session")
     add("-r", "--resume", nargs="?", const="", metavar="ID", help="go on with a session; without ID: list them")
     add("--fork", action="store_true", help="with -c or -r: go on in a copy")
-    add("--profile", type=_given, metavar="NAME", help="engine, model and draft to run (default: smoke)")
+    add(
+        "--profile",
+        type=_given,
+        metavar="NAME",
+        help="engine, model and draft (default: as last time)",
+    )
     add("--no-dflash", action="store_true", help="the same model without speculation")
     add("--ctx", type=_positive, metavar="N", help="context in tokens (with --server: use no more than this)")
     add("--server", type=_given, metavar="URL", help="attach to a model server instead of starting one")

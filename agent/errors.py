@@ -50,11 +50,16 @@ class ContextOverflow(ModelFault):
 
 
 class ServerUnavailable(ModelFault):
+    """`busy`: it answers, but with 503."""
+
     kind = "server"
     retryable = True
+    busy: bool = False
 
 
 class Stalled(ModelFault):
+    """Retryable only where the server itself says that it is working on nothing: then the request was lost."""
+
     kind = "stalled"
 
 

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
+from agent.progress import Phase
 
 Outcome: TypeAlias = Literal["done", "interrupted", "failed", "limit", "denied"]
 PlanKind: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "fetch", "think", "other"]
 Decision: TypeAlias = Literal["once", "session", "always", "denied"]
+Mending: TypeAlias = Literal["repaired", "coerced", "refused"]
 Owner: TypeAlias = Literal["system", "tools", "message", "thinking", "template", "server", "compaction"]
 ServerKind: TypeAlias = Literal["stopped", "starting", "ready", "stopping", "failed"]
 
@@ -49,7 +51,8 @@ class AssistantAdded:
 
 @dataclass(frozen=True, slots=True)
 class CallPlanned:
-    """What a call will do, before it does it. `preview`: the diff of an edit, or text."""
+    """What a call will do, before it does it. `preview`: the diff of an edit, or text. `mending`: what it took to read
+    its arguments (broken JSON repaired, values coerced to the tool's schema), or that they could not be read."""
 
     call_id: str
     tool: str
@@ -58,16 +61,18 @@ class CallPlanned:
     paths: tuple[str, ...] = ()
     command: str | None = None
     preview: str = ""
+    mending: tuple[Mending, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionSettled:
-    """`by`: who decided. `request_id` is empty when nobody had to be asked."""
+    """`by`: who decided. `request_id` is empty when nobody had to be asked. `waited`: seconds until the answer."""
 
     call_id: str
     decision: Decision
     by: Literal["user", "mode", "rule", "nobody"]
     request_id: str = ""
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +93,30 @@ class ResultAdded:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """History before this point is replaced by `summary` for the model; a new cache epoch starts."""
+    """For the model `messages` now stand in place of all before; a new cache epoch starts. `summary`: the model's own
+    words about what was dropped, "" where none were needed. `before` and `after`: tokens of the prompt, None where
+    nobody has counted. `usage`, `timings` and `seconds`: of the request for the summary."""
 
     summary: str
     dropped_messages: int
+    messages: tuple[Message, ...] = ()
+    before: int | None = None
+    after: int | None = None
+    usage: Usage = Usage()
+    timings: Timings = Timings()
+    seconds: float = 0.0
+
+    @property
+    def sentence(self) -> str:
+        """What the user reads."""
+        if self.dropped_messages:
+            became = "became a summary" if self.summary else "were left out"
+            what = f"{self.dropped_messages} messages {became}; what you said is kept"
+        else:
+            what = "long outputs were shortened"
+        if self.before and self.after:
+            return f"Compacted: {what} ({self.before:,} → {self.after:,} tokens)."
+        return f"Compacted: {what}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +182,13 @@ class PrefillProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Compacting:
+    """The conversation is being summarised. `words`: written so far; None: it is over, whether it worked or not."""
+
+    words: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PermissionAsked:
     request_id: str
     plan: CallPlanned
@@ -210,7 +242,8 @@ class QueueChanged:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """The user's message of the turn that has just ended: it was too big to be sent and left the conversation."""
+    """What the user said and nobody has read: the message of the turn that has just ended, which was too big to be sent
+    and left the conversation, or what waited behind a turn that failed."""
 
     text: str
 
@@ -226,8 +259,8 @@ class Endpoint:
     """A model server that answers. `n_ctx` in tokens is what the server itself reports; None where it does not.
     `speculative`: what /slots says; None where there are no slots to ask (not a llama-server). `rung`: how our own
     engine drafts (dflash, mtp, ngram, plain), as checked by its first replies; `wanted`: how its profile asks for.
-    `rewrites`: what of earlier messages its chat template renders anew in each request (keys of REWRITES); (): nothing,
-    so that its cache always holds; None: it cannot be asked."""
+    `plan`: the table of the memory it needs. `rewrites`: what of earlier messages its chat template renders anew in
+    each request (keys of REWRITES); (): nothing, so that its cache always holds; None: it cannot be asked."""
 
     base_url: str
     api_key: str = field(repr=False)
@@ -239,6 +272,7 @@ class Endpoint:
     profile: str = ""
     rung: str = ""
     wanted: str = ""
+    plan: str = ""
     rewrites: tuple[str, ...] | None = None
 
 
@@ -258,29 +292,21 @@ REWRITES: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class ServerState:
     """`phase` while starting (what it is doing), `why` and `last_words` when failed, `endpoint` when ready. `note`:
-    what the user should know of this start, such as that it does not draft as the profile says."""
+    what the user should know of this start, such as that it does not draft as the profile says. `model`: what to call
+    the model that it is about; "" where that is not known before it answers."""
 
     kind: ServerKind
-    phase: str = ""
+    phase: Phase | None = None
     why: str = ""
     last_words: tuple[str, ...] = ()
     endpoint: Endpoint | None = None
     note: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerChanged:
     state: ServerState
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadProgress:
-    """Bytes; `rate` in bytes/s over the last seconds."""
-
-    file: str
-    done: int
-    total: int
-    rate: float
 
 
 DurableEvent: TypeAlias = (
@@ -299,6 +325,7 @@ TransientEvent: TypeAlias = (
     | ThinkingDelta
     | CallDelta
     | PrefillProgress
+    | Compacting
     | PermissionAsked
     | ToolProgress
     | ProcessesChanged
@@ -307,7 +334,6 @@ TransientEvent: TypeAlias = (
     | GivenBack
     | Notice
     | ServerChanged
-    | DownloadProgress
 )
 Event: TypeAlias = DurableEvent | TransientEvent
 
@@ -341,9 +367,8 @@ def merge(earlier: Event, later: Event) -> Event | None:
             (ServerChanged(), ServerChanged())
             | (QueueChanged(), QueueChanged())
             | (ProcessesChanged(), ProcessesChanged())
+            | (Compacting(), Compacting())
         ):
-            return later
-        case DownloadProgress(file=a), DownloadProgress(file=b) if a == b:
             return later
         case _:
             return None

@@ -11,11 +11,12 @@ Finish: TypeAlias = Literal["stop", "tool_calls", "length", "interrupted", "erro
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call the model asks for. `arguments` is the JSON text exactly as the model wrote it (it may be broken):
-    sending back the same bytes keeps the server's prompt cache."""
+    sending back the same bytes keeps the server's prompt cache. `recovered`: it stood in the answer as text."""
 
     id: str
     name: str
     arguments: str
+    recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,26 @@ class Usage:
     generated_tokens: int | None = None
 
 
+Kind: TypeAlias = Literal["thinking", "prose", "code", "calls"]
+KINDS: tuple[Kind, ...] = ("thinking", "prose", "code", "calls")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one kind of text had of a reply, in tokens. A draft belongs to the kind of its first token."""
+
+    kind: Kind
+    tokens: int
+    drafted: int = 0
+    accepted: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Timings:
     """llama-server's own `timings` of one reply (milliseconds and token counts). None: not reported.
 
-    `draft_n` and `draft_n_accepted` are absent from the server's answer when nothing was drafted.
+    `draft_n` and `draft_n_accepted` are absent from the server's answer when nothing was drafted. `split`: the same by
+    kind of text; empty where the server does not report while it writes.
     """
 
     cache_n: int | None = None
@@ -42,6 +58,7 @@ class Timings:
     predicted_per_second: float | None = None
     draft_n: int | None = None
     draft_n_accepted: int | None = None
+    split: tuple[Share, ...] = ()
 
     @property
     def acceptance(self) -> float | None:
@@ -77,7 +94,8 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """One reply of the model. `finish` other than "stop" and "tool_calls" means that it was cut short."""
+    """One reply of the model. `finish` other than "stop" and "tool_calls" means that it was cut short; `cut` are calls
+    that were still being written then: kept to be seen, never run and never sent back."""
 
     id: str
     text: str
@@ -86,6 +104,7 @@ class AssistantMessage:
     finish: Finish = "stop"
     usage: Usage = Usage()
     timings: Timings = Timings()
+    cut: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +132,10 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool returns: `text` for the model; `display` for the user (empty: show `text`)."""
+    """What a tool returns: `text` for the model; `display` for the user (empty: show `text`). `allowed`: the tools that
+    the rest of the turn keeps to, as in `core/narrowing`; empty: it says nothing of that."""
 
     text: str
     display: str = ""
     failed: bool = False
+    allowed: tuple[str, ...] = ()

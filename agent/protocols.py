@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from agent.events import DurableEvent, Endpoint, PlanKind, Process, ServerState
 from agent.messages import Message, Prefix, Timings, ToolOutput, Usage
+from agent.survey import Choice, Ready, Survey
 
 
 def _ignore(_text: str) -> None:
@@ -79,13 +80,17 @@ class Processes(Protocol):
 class ModelRequest:
     """`tools` is the canonical JSON text of the tool list ("" for none): serialised once a session, so that its
     bytes never change. `max_tokens` None: the server's own limit. `think_first`: thinking was on when the conversation
-    began; some templates say so at its start, and it must not move when thinking is switched."""
+    began; some templates say so at its start, and it must not move when thinking is switched. `thinking`: whether the
+    model may think before it answers, or at most how many tokens; None: as the server was started. `may_call` False:
+    an answer in words."""
 
     system: str
     tools: str
     messages: tuple[Message, ...]
     max_tokens: int | None = None
     think_first: bool = False
+    thinking: bool | int | None = None
+    may_call: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,48 @@ class ModelClient(Protocol):
     which makes the server stop generating."""
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]: ...
+    async def count(self, request: ModelRequest) -> int | None:
+        """Tokens of the request as the server would render it; None where it cannot say, or does not answer."""
+        ...
+
+    async def read_ahead(self, request: ModelRequest) -> int | None:
+        """Has the server read what `request` will begin with once the user's next message ends it. Returns the tokens
+        that were read; None where nothing was: the server cannot, works for somebody else, or holds it already. Raises
+        a ModelFault. Cancelling closes the connection at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the arguments of a call say. `fields` None: they cannot be read without guessing, and `fault` says why in a
+    few words. `mended`: they were not in the format that was asked for."""
+
+    fields: Mapping[str, Any] | None
+    mended: bool = False
+    fault: str = ""
+
+
+class CallReader(Protocol):
+    """Reads calls as models really write them. It reads or refuses, and never completes what was cut short."""
+
+    def arguments(self, raw: str) -> Arguments: ...
+    def calls_in(self, text: str, tools: Collection[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Calls that stand in an answer as text: the answer without them, and name and arguments of each. Without
+        any, the answer as it is."""
+        ...
+
+
+class TokenCounter(Protocol):
+    """How many tokens something is. `estimate` is instant and rough; `learn` tells it what texts that it would have
+    estimated so really were; `prepare` makes it finer. `exact` asks the server, and is None where that cannot say. So
+    is `n_ctx`, how many its context holds; it waits for a server that starts, and raises AgentError where there is
+    none to be had."""
+
+    async def n_ctx(self) -> int | None: ...
+    def estimate(self, text: str) -> int: ...
+    def learn(self, estimated: int, tokens: int) -> None: ...
+    async def prepare(self) -> None: ...
+    async def exact(self, request: ModelRequest) -> int | None: ...
 
 
 # ---- engine
@@ -155,6 +202,19 @@ class Server(Protocol):
 
     async def ensure_ready(self) -> Endpoint: ...
     async def stop(self) -> None: ...
+
+
+class Setup(Protocol):
+    """Gets what a model server needs and starts it, before there is a session."""
+
+    async def survey(self) -> Survey:
+        """What this machine has and could run; asks nobody else. May take seconds."""
+        ...
+
+    async def get_ready(self, choice: Choice, watch: Callable[[ServerState], None]) -> Ready:
+        """Builds, fetches, loads and checks; `watch` hears how far it is. Cancelled, it stops all of that and keeps
+        what has come. Raises AgentError."""
+        ...
 
 
 # ---- store

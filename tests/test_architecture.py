@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-VOCABULARY = {"messages", "events", "errors", "protocols", "codec"}
+VOCABULARY = {"messages", "progress", "survey", "events", "errors", "protocols", "codec"}
 MAY_IMPORT: dict[str, set[str]] = {
     "messages": set(),
     "errors": set(),
+    "progress": set(),
+    "survey": set(),
     "speech": set(),
-    "events": {"messages", "errors"},
-    "protocols": {"messages", "events", "errors"},
+    "events": {"messages", "progress", "errors"},
+    "protocols": {"messages", "progress", "survey", "events", "errors"},
     "codec": {"messages", "events", "errors"},
     "config": {"errors"},
     "workspace": {"errors"},
@@ -23,12 +25,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {"messages", "errors", "protocols", "workspace", "config"},
     "prompt": {"messages", "errors", "protocols", "workspace", "config"},
     "model": {"messages", "events", "errors", "protocols", "config"},
-    "runtime": {"events", "errors", "protocols", "config"},
+    "runtime": {"progress", "survey", "events", "errors", "protocols", "config"},
     "store": {"messages", "events", "errors", "protocols", "codec", "config"},
     "commands": VOCABULARY | {"core", "config"},
     "tui": VOCABULARY | {"core", "commands", "config"},
     "headless": VOCABULARY | {"core", "commands", "config"},
-    "console": {"errors", "events", "protocols", "config", "commands", "runtime", "speech"},
+    "console": {
+        "errors",
+        "progress",
+        "survey",
+        "events",
+        "protocols",
+        "config",
+        "commands",
+        "prompt",
+        "runtime",
+        "speech",
+    },
     "wiring": VOCABULARY
     | {
         "console",
@@ -56,9 +69,11 @@ WALLS = {
     "mcp": {"tools.mcp"},
     "argcomplete": {"console.completion"},
     "git": {"workspace"},
-    "huggingface_hub": {"runtime.download"},
+    "huggingface_hub": {"runtime.hub"},
     "pynvml": {"runtime.hardware"},
+    "pyjson5": {"model"},
     "subprocess": {"runtime.process", "tools.terminal", "tools.sandbox", "workspace"},
+    "yaml": {"prompt.frontmatter"},
 }
 LAZY_IMPORTS = {"wiring", "cli"}
 LINES = 400

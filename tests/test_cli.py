@@ -147,6 +147,20 @@ def test_a_session_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert [m["content"] for m in server.requests[-1]["messages"][1:]] == ["remember 42", "first answer", "what was it"]
 
 
+def test_a_resumed_session_sends_the_same_first_bytes_though_agents_md_has_changed(tmp_path: Path) -> None:
+    with FakeLlama([say("one"), say("two")]) as server:
+        (tmp_path / "AGENTS.md").write_text("Use tabs.\n")
+        run(tmp_path, "--server", server.url, "-p", "hello")
+        (tmp_path / "AGENTS.md").write_text("Use spaces.\n")
+        run(tmp_path, "--server", server.url, "-c", "-p", "go on")
+    first, second = server.requests
+    assert second["tools"] == first["tools"] and second["messages"][0] == first["messages"][0]
+    assert "Use tabs." in first["messages"][0]["content"]
+    assert second["messages"][1] == first["messages"][1]
+    newest = second["messages"][-1]["content"]
+    assert newest.startswith("go on\n") and "-Use tabs.\n+Use spaces." in newest
+
+
 def test_sessions_are_listed_by_their_first_line(tmp_path: Path) -> None:
     with FakeLlama([say("ok")]) as server:
         run(tmp_path, "--server", server.url, "-p", "remember [bold]42[/bold]\nand more")

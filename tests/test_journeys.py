@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.events import DurableEvent, ResultAdded
-from agent.model.repair import repair_arguments
+from agent.model.calls import LenientCalls
 from agent.protocols import TextChunk
 from agent.store.archive import FileArchive
 from agent.tools.process import ProcessBook
@@ -61,7 +61,7 @@ async def test_on_the_core(journey: dict[str, Any], tmp_path: Path) -> None:
     book = ProcessBook()
     tools = build_tools(Workspace(tmp_path), os.environ, tmp_path / ".logs", book)
     journal = MemoryJournal()
-    session = open_session(ScriptedModel(*replies), *tools, journal=journal, repair=repair_arguments)  # type: ignore[arg-type]
+    session = open_session(ScriptedModel(*replies), *tools, journal=journal, reader=LenientCalls())  # type: ignore[arg-type]
     session.submit(journey["prompt"])
     await session.idle()
     await session.close()

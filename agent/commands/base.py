@@ -8,21 +8,33 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Level: TypeAlias = Literal["info", "warning", "error"]
+Tone: TypeAlias = Literal["", "faint", "bold", "accent", "good", "warn", "bad"]
+Line: TypeAlias = Sequence[tuple[str, Tone]]  # pieces of one row of text; tones are decoration, never the message
+PLAIN_WIDTH = 100  # columns, where nobody knows how wide it will be read
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command answers the user; the model never sees it. `text` may have several lines."""
+    """What a command answers the user; the model never sees it. `text` may have several lines. `draw`: the same as rows
+    of at most so many columns, for what is laid out; `text` is then its plain form."""
 
     text: str
     level: Level = "info"
+    draw: Callable[[int], Sequence[Line]] | None = None
+
+    @classmethod
+    def drawn(cls, draw: Callable[[int], Sequence[Line]]) -> Said:
+        return cls("\n".join("".join(t for t, _ in line).rstrip() for line in draw(PLAIN_WIDTH)), draw=draw)
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A message to the model, sent in the user's place."""
+    """A message to the model, sent in the user's place. `shown`: what the user sees of it; empty: all. `allowed`: the
+    tools its turn keeps to, as in `core/narrowing`; empty for all."""
 
     text: str
+    shown: str = ""
+    allowed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,14 +22,14 @@ class EngineRoom(Protocol):
         ...
 
 
-def server_command(server: Callable[[], Server], room: EngineRoom, attached: bool) -> Command:
+def server_command(server: Callable[[], Server], room: EngineRoom, attached: Callable[[], bool]) -> Command:
     async def run(argument: str) -> Answer:
         verb = argument or "status"
         if verb not in VERBS:
             raise ConfigError(f"/server knows {', '.join(VERBS)}; {argument!r} is none of them.")
         if verb == "status":
             return Said(await room.describe())
-        if attached:
+        if attached():
             raise ConfigError("The server is not ours: it is attached to by --server, and left alone.")
         if verb == "logs":
             return Said("\n".join(room.log()) or "No engine has run yet, so there is no log.")
@@ -45,14 +45,14 @@ def server_command(server: Callable[[], Server], room: EngineRoom, attached: boo
     return Command("server", "the engine: what runs and how", run, usage="[restart|stop|logs]", complete=complete)
 
 
-def status_command(session: Callable[[], Session], folder: str, profile: str, version: str) -> Command:
+def status_command(session: Callable[[], Session], folder: str, profile: Callable[[], str], version: str) -> Command:
     async def run(_argument: str) -> Answer:
         s = session()
         rows = (
             ("version", version),
             ("session", f"{s.id}, {s.turn} turns; go on with it later: dflash-agent -r {s.id}"),
             ("folder", folder),
-            ("profile", profile),
+            ("profile", profile()),
             ("permissions", f"mode {s.mode}"),
         )
         return Said("\n".join(f"{name:12} {value}" for name, value in rows))

@@ -60,5 +60,9 @@ class Paths:
         return self.state / "sessions"
 
     @property
+    def preferences(self) -> Path:
+        return self.state / "preferences.json"
+
+    @property
     def logs(self) -> Path:
         return self.state / "logs"

@@ -24,6 +24,7 @@ from agent.errors import ConfigError
 
 DialectName: TypeAlias = Literal["beellama-0.2", "beellama-0.4", "llama.cpp"]
 Rung: TypeAlias = Literal["dflash", "mtp", "ngram", "plain"]
+NAMES = {"dflash": "DFlash", "mtp": "MTP", "ngram": "n-gram drafts", "plain": "no drafts"}
 _NEEDS = {"smollm2-wheel": (), "file": ("path",), "hub": ("repo", "file")}
 _ALLOWS = _NEEDS | {"hub": ("repo", "file", "bytes")}
 MOST_CTX = 1 << 24  # tokens; no model knows so many, and an engine counts no further than 2^31

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-COMMANDS = ("server", "doctor", "setup", "session", "completion")
+COMMANDS = ("server", "doctor", "setup", "session", "skill", "completion")
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -13,7 +13,7 @@ def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="dflash-agent", allow_abbrev=False)
     commands = root.add_subparsers(dest="command", required=True)
     of_profile = argparse.ArgumentParser(add_help=False)
-    of_profile.add_argument("--profile", metavar="NAME", help="engine, model and draft (default: smoke)")
+    of_profile.add_argument("--profile", metavar="NAME", help="engine, model and draft (default: as last time)")
     of_profile.add_argument("--no-dflash", action="store_true", help="the same model without speculation")
     of_profile.add_argument("--ctx", type=positive, metavar="N", help="context in tokens")
     of_profile.add_argument("--offline", action="store_true", help="download nothing")
@@ -34,7 +34,7 @@ def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="for programs (docs/doctor.schema.json)")
 
     setup = commands.add_parser("setup", parents=[of_profile], help="get engine and models, without the screen")
-    setup.add_argument("--yes", action="store_true", help="ask nothing (setup never does; for scripts)")
+    setup.add_argument("--yes", action="store_true", help="ask nothing")
     setup.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
 
     session = commands.add_parser("session", help="what was said", description="The sessions of this machine.")
@@ -49,4 +49,22 @@ def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
 
     completion = commands.add_parser("completion", help='Tab in your shell: eval "$(dflash-agent completion bash)"')
     completion.add_argument("shell", choices=SHELLS)
+    _add_skill(commands.add_parser("skill", help="steps for kinds of work", description="Skills: see docs/skills.md."))
     return root
+
+
+def _add_skill(skill: argparse.ArgumentParser) -> None:
+    verbs = skill.add_subparsers(dest="verb", required=True)
+    listed = verbs.add_parser("list", help="all that are found, which one counts, and what is odd")
+    listed.add_argument("--json", action="store_true")
+    show = verbs.add_parser("show", help="where one is, and its text")
+    show.add_argument("name", metavar="NAME")
+    new = verbs.add_parser("new", help="make one in this folder, ready to be filled in")
+    new.add_argument("name", metavar="NAME", help="lower case letters, digits and hyphens")
+    new.add_argument("--description", metavar="TEXT", help="what it does and when to use it")
+    new.add_argument("--user", action="store_true", help="for all folders of this user")
+    check = verbs.add_parser(
+        "check", help="against the specification, and, where an engine runs, whether the model chooses it"
+    )
+    check.add_argument("skill", nargs="*", metavar="NAME|DIR", help="(default: all but the bundled ones)")
+    check.add_argument("--server", metavar="URL", help="ask this model server")

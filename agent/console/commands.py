@@ -19,12 +19,16 @@ def run(
     profile: Callable[[], Profile],
     make: server.MakeSupervisor,
     locate: doctor.Locate,
-    more: doctor.More,
+    choice: Callable[[], setup.Chosen],
+    others: doctor.More,
 ) -> int:
-    """The exit status. `profile`: as the flags ask for; `locate`: where a model file lies. Raises AgentError."""
+    """The exit status. `profile`: as the flags ask for; `locate`: where a model file lies;
+    `choice`: of one of our own engines, for setup. Raises AgentError."""
 
-    def report(phase: str) -> None:
-        print(phase, file=sys.stderr, flush=True)
+    def ask() -> bool:
+        if arguments.yes or not sys.stdin.isatty():
+            return True
+        return input("Get it ready? [Y/n] ").strip().lower() in ("", "y", "yes")
 
     match arguments.verb if arguments.command == "server" else arguments.command:
         case "stop":
@@ -34,11 +38,11 @@ def run(
         case "logs":
             return asyncio.run(server.logs(paths, arguments.profile, follow=arguments.follow))
         case "doctor":
-            return asyncio.run(doctor.doctor(profile(), paths, env, locate, more, as_json=arguments.json))
+            return asyncio.run(doctor.doctor(profile(), paths, env, locate, others, as_json=arguments.json))
         case "setup" if arguments.dry_run:
             return asyncio.run(setup.dry_run(profile(), paths, env, locate))
         case "setup":
-            return asyncio.run(setup.setup(profile(), paths, make, report))
+            return asyncio.run(setup.setup(choice(), ask))
         case "restart":
             wanted = profile()
             asyncio.run(server.stop(paths, wanted.name))

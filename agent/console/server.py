@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.paths import Paths
-from agent.config.profile import Profile
+from agent.config.profile import NAMES, Profile
 from agent.events import ServerState
+from agent.progress import Lines
 from agent.runtime.launch import end_keeper, running
 from agent.runtime.lock import holders
 from agent.runtime.logbook import last_lines
 from agent.runtime.metrics import Totals, scrape
 from agent.runtime.probe import answers, open_client
 from agent.runtime.record import Home, Record
-from agent.runtime.supervisor import NAMES, Supervisor
+from agent.runtime.supervisor import Supervisor
 from agent.speech import harmless
 
 LINES = 100  # of the log
@@ -58,12 +59,11 @@ def homes(paths: Paths, profile: str | None = None) -> list[Home]:
 
 async def start(profile: Profile, paths: Paths, make: MakeSupervisor) -> int:
     """The engine then stays until it is stopped."""
-    home, told = Home.of(paths.state, profile), [""]
+    home, lines = Home.of(paths.state, profile), Lines()
 
     def tell(state: ServerState) -> None:
-        words = state.phase if state.kind == "starting" else state.note
-        if words and words != told[0]:
-            told[0] = words
+        words = lines.line(state.phase) if state.phase else state.note
+        if words:
             print(words, file=sys.stderr, flush=True)
 
     supervisor = make(profile, home, tell)

@@ -3,72 +3,75 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from agent.config.paths import Paths
 from agent.config.profile import Profile
 from agent.console.doctor import Locate, examine, sources_of, text_of
-from agent.console.server import MakeSupervisor
+from agent.errors import RuntimeFailure
 from agent.events import ServerState
-from agent.runtime.gguf import GgufFacts
+from agent.progress import Lines, size
+from agent.protocols import Server, Setup
 from agent.runtime.hardware import Gpu, Machine, read_machine
+from agent.runtime.known import KNOWN
 from agent.runtime.planner import GIB, Wish, make_plan, table
 from agent.runtime.process import run_lines
 from agent.runtime.provision import engine_here, setup_script
-from agent.runtime.record import Home
-from agent.runtime.supervisor import NAMES
+from agent.survey import Choice, Offer, Survey
 
 OK, CANNOT_START = 0, 3
 # A card of 24 GB with a desktop on it, for plans on a machine without one.
 ASSUMED = Gpu("a GPU of 24 GB (assumed: none was found)", "", 24 * GIB, int(23.5 * GIB), "8.9")
-_LAYERS = 60  # of Gemma 4 31B: every sixth sees all, the others 1,024 tokens
-_ALL = tuple(n % 6 == 5 for n in range(_LAYERS))
-# What the headers of these files say, for a plan before they are here: the load log in llama.cpp's issue 24758, the
-# model cards, and the sizes in the profile.
-KNOWN: dict[str, GgufFacts] = {
-    "gemma-4-31B-it-Q4_K_S.gguf": GgufFacts(
-        *("gemma-4-31B-it-Q4_K_S.gguf", "gemma4", "Gemma 4 31B", "Q4_K_S", 17_400_000_000, 17_400_000_000),
-        *(1_160_000_000, True, _LAYERS, 5376, 21504, (32,) * _LAYERS, tuple(4 if full else 16 for full in _ALL)),
-        *(512, 512, 256, 256, 262_144, 262_144),
-        window=1024,
-        sliding=tuple(not full for full in _ALL),
-    ),
-    "gemma4-31b-it-dflash-Q5_K_M.gguf": GgufFacts(
-        *("gemma4-31b-it-dflash-Q5_K_M.gguf", "dflash", "Gemma 4 31B DFlash", "Q5_K_M", 1_090_000_000, 1_090_000_000),
-        *(0, False, 5, 5376, 10752, (64,) * 5, (8,) * 5, 128, 128, 128, 128, 262_144, 262_144),
-        window=2048,
-        block_size=16,
-        mask_token=4,
-        target_layers=(2, 13, 24, 36, 47, 58),
-    ),
-}
 
 
-async def setup(profile: Profile, paths: Paths, make: MakeSupervisor, report: Callable[[str], None]) -> int:
-    """Gets everything, starts the engine, looks at its first answers, says how fast it was, and lets go of it."""
-    notes: list[str] = []
+class Chosen(Setup, Server, Protocol):
+    @property
+    def choice(self) -> Choice: ...
+
+
+async def setup(chosen: Chosen, ask: Callable[[], bool]) -> int:
+    """Says what is here and what the chosen profile takes, gets that, starts the engine, looks at its first answers,
+    says how fast it was, and lets go of it. `ask`: whether to go on, where something has to be built or fetched. Raises
+    AgentError."""
+    survey = await chosen.survey()
+    offer = survey.offer(chosen.choice.profile)
+    assert offer is not None
+    for line in plan_of(survey, offer):
+        print(line)
+    sys.stdout.flush()
+    if offer.obstacle:
+        raise RuntimeFailure(f"{offer.obstacle} Use another profile, or a server elsewhere (--server URL).")
+    if not offer.ready and not ask():
+        return OK
+    lines = Lines()
 
     def tell(state: ServerState) -> None:
-        if state.kind == "starting" and state.phase:
-            report(state.phase)
-        if state.note:
-            notes.append(state.note)
+        if state.phase and (line := lines.line(state.phase)):
+            print(line, file=sys.stderr, flush=True)
 
-    supervisor = make(profile, Home.of(paths.state, profile), tell)
     try:
-        endpoint = await supervisor.ensure_ready()
-        record = supervisor.record
+        ready = await chosen.get_ready(chosen.choice, tell)
     finally:
-        await supervisor.stop()
-    rate = f"{record.tok_s:.0f} tok/s" if record and record.tok_s else "an unknown speed"
-    share = f", {record.acceptance:.0%} of the drafted tokens accepted" if record and record.acceptance else ""
-    print(f"{profile.title} is ready: {NAMES.get(endpoint.rung, endpoint.rung)}, context {endpoint.n_ctx} tokens.")
-    print(f"Its first answer came at {rate}{share}.")
-    for note in notes:
-        print(note)
-    print(f"Start: dflash-agent --profile {profile.name}")
+        await chosen.stop()
+    print(ready)
+    if ready.note:
+        print(ready.note)
+    print("Start: dflash-agent")
     return OK
+
+
+def plan_of(survey: Survey, offer: Offer) -> Iterator[str]:
+    yield from (f"{name:9} {words}" for name, words in survey.found)
+    facts = (offer.title, offer.quantisation, offer.drafting, f"context {offer.ctx:,} tokens" if offer.ctx else "")
+    yield ""
+    yield f"Profile {offer.profile}: {', '.join(f for f in facts if f)}"
+    yield from [f"  {survey.why}"] if offer.profile == survey.proposed else []
+    for need in offer.needs:
+        cost = "here" if need.here else need.effort or (size(need.bytes) if need.bytes else "size unknown")
+        yield f"  {need.kind:7} {need.name}: {cost}"
+    yield ""
 
 
 async def dry_run(profile: Profile, paths: Paths, env: Mapping[str, str], locate: Locate) -> int:
@@ -88,8 +91,8 @@ async def dry_run(profile: Profile, paths: Paths, env: Mapping[str, str], locate
             print(f"  {name}: is there: {path}")
             continue
         what = f"{source.file} of {source.repo}" if source.kind == "hub" else str(source.path or "the smoke model")
-        size = f", about {source.bytes / 1e9:.2f} GB" if source.bytes else ""
-        print(f"  {name}: would fetch {what}{size}" if source.kind != "file" else f"  {name}: {what} is not there")
+        about = f", about {size(source.bytes)}" if source.bytes else ""
+        print(f"  {name}: would fetch {what}{about}" if source.kind != "file" else f"  {name}: {what} is not there")
     _memory(profile, machine)
     report = await examine(profile, paths, env, locate)
     print("\nThis machine")

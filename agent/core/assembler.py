@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,9 @@ class _OpenCall:
 class Assembler:
     """One per reply. `taken`: call ids already used in the conversation; empty or repeated ids are replaced."""
 
-    def __init__(self, message_id: str, taken: set[str]) -> None:
+    def __init__(self, message_id: str, taken: Set[str]) -> None:
         self._id = message_id
-        self._taken = set(taken)
+        self._taken = taken
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._calls: list[_OpenCall] = []
@@ -72,18 +72,21 @@ class Assembler:
         return CallDelta(self._id, self._calls.index(call), call.name, chunk.arguments)
 
     def message(self, finish: Finish, *, keep_calls: bool) -> AssistantMessage:
-        """`keep_calls` False drops calls that were still being written."""
+        """`keep_calls` False: they were still being written, and are only there to be seen."""
         calls: list[ToolCall] = []
-        for number, call in enumerate(self._calls if keep_calls else ()):
-            call_id = call.id if call.id and call.id not in self._taken else f"call_{self._id}_{number}"
-            self._taken.add(call_id)
+        here: set[str] = set()
+        for number, call in enumerate(self._calls):
+            is_new = call.id and call.id not in self._taken and call.id not in here
+            call_id = call.id if is_new else f"call_{self._id}_{number}"
+            here.add(call_id)
             calls.append(ToolCall(call_id, call.name, "".join(call.arguments)))
         return AssistantMessage(
             self._id,
             "".join(self._text),
             "".join(self._thinking),
-            tuple(calls),
+            tuple(calls) if keep_calls else (),
             finish,
             self._finish.usage if self._finish else Usage(),
             self._finish.timings if self._finish else Timings(),
+            cut=() if keep_calls else tuple(calls),
         )

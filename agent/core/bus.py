@@ -11,6 +11,8 @@ from agent.events import (
     DURABLE,
     AssistantAdded,
     CallDelta,
+    Compacted,
+    Compacting,
     DurableEvent,
     Event,
     PermissionAsked,
@@ -94,7 +96,7 @@ class Bus:
         if isinstance(event, DURABLE):
             self._past.append(event)
         self._open = [e for e in self._open if not _closes(event, e)]
-        if isinstance(event, _OPENING):
+        if isinstance(event, _OPENING) and event != Compacting(None):
             if self._open and (joined := merge(self._open[-1], event)) is not None:
                 self._open[-1] = joined
             else:
@@ -114,6 +116,7 @@ _OPENING = (
     ThinkingDelta,
     CallDelta,
     PrefillProgress,
+    Compacting,
     PermissionAsked,
     ToolProgress,
     ProcessesChanged,
@@ -142,5 +145,9 @@ def _closes(event: Event, old: Event) -> bool:
             return isinstance(old, ProcessesChanged)
         case StepStarted():
             return isinstance(old, _REPLY)
+        case Compacted():
+            return isinstance(old, Compacting | PrefillProgress)
+        case Compacting():
+            return isinstance(old, Compacting) or (event.words is None and isinstance(old, PrefillProgress))
         case _:
             return False

@@ -42,11 +42,10 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | Non
     for number, (one, other) in enumerate(zip(was, now, strict=False)):
         if one == other or (number == len(was) - 1 and _grown(one, other)):
             continue
+        if other in was[number:]:
+            return _gone(was, number, was.index(other, number))
         return Change("message", f"message {number} ({one.get('role')}), {_message(one, other)}")
-    if len(now) < len(was):
-        gone = len(was) - len(now)
-        return Change("message", f"message {len(now)} ({was[len(now)].get('role')}), taken out with {gone - 1} more")
-    return None
+    return _gone(was, len(now), len(was)) if len(now) < len(was) else None
 
 
 class Reading:
@@ -82,7 +81,7 @@ class Reading:
         before, self._sent = self._sent, sent
         held, epoch, moved = self._held, self._epoch, self._moved
         self._epoch = self._moved = False
-        cached, prompt = _counts(reply)
+        cached, prompt = counts(reply)
         if prompt is not None:
             self._held = prompt + _generated(reply)
         if held is None or cached is None or held - cached <= SLACK:
@@ -120,7 +119,7 @@ def held(past: Iterable[DurableEvent]) -> int | None:
     found = None
     for event in past:
         match event:
-            case AssistantAdded(message=message) if (prompt := _counts(message)[1]) is not None:
+            case AssistantAdded(message=message) if (prompt := counts(message)[1]) is not None:
                 found = prompt + _generated(message)
             case Compacted():
                 found = None
@@ -138,7 +137,7 @@ def _place(endpoint: Endpoint) -> tuple[str, str]:
     return endpoint.base_url, endpoint.api_key
 
 
-def _counts(reply: AssistantMessage) -> tuple[int | None, int | None]:
+def counts(reply: AssistantMessage) -> tuple[int | None, int | None]:
     """Tokens of the prompt: found in the cache, and all."""
     t, u = reply.timings, reply.usage
     if t.cache_n is not None and t.prompt_n is not None:
@@ -171,6 +170,11 @@ def _grown(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
+def _gone(was: Sequence[Mapping[str, Any]], first: int, end: int) -> Change:
+    more = f" with {end - first - 1} more" if end - first > 1 else ""
+    return Change("message", f"message {first} ({was[first].get('role')}), taken out{more}")
+
+
 def _tools(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:
     if was == now:
         return ""
@@ -188,7 +192,8 @@ def _tools(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -
 
 def _message(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     if one.get("role") != other.get("role"):
-        return f"its role became {other.get('role')}"
+        same = one.get("content") == other.get("content")
+        return f"its role became {other.get('role')}" if same else f"one of {other.get('role')} stands in its place"
     if one.get("reasoning_content") != other.get("reasoning_content"):
         return "its thoughts were dropped" if not other.get("reasoning_content") else "its thoughts changed"
     if one.get("content") != other.get("content"):

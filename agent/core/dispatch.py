@@ -5,20 +5,21 @@ The only place where a broad `except` turns a bug in a tool into a result the mo
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from agent.core.approvals import Approvals
+from agent.core.narrowing import kept_to, permits
 from agent.core.permissions import Grant, Mode, decide, grant_of, refusal
+from agent.core.understand import Understanding, Understood
 from agent.errors import ToolFailure
-from agent.events import CallPlanned, Event, PermissionSettled, ResultAdded, ToolProgress
+from agent.events import CallPlanned, Event, Mending, PermissionSettled, ResultAdded, ToolProgress
 from agent.messages import ToolCall, ToolOutput
-from agent.protocols import Clock, Plan, Tool, ToolContext
+from agent.protocols import CallReader, Clock, Plan, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 RESULT_LIMIT = 48_000  # characters; tools cut with more knowledge, this is the last guard of the context
@@ -34,15 +35,14 @@ class Settings(Protocol):
 @dataclass(slots=True)
 class Tally:
     """Of one turn. waited: seconds spent asking the user. denied: the last thing that mattered was a permission that
-    nobody was there to give."""
+    nobody was there to give. rules: what the turn keeps to, as in `narrowing`."""
 
     waited: float = 0.0
     denied: bool = False
+    rules: tuple[str, ...] = ()
 
 
 class Dispatch:
-    """`repair` mends the arguments' JSON text, or says None when it is beyond that."""
-
     def __init__(
         self,
         tools: Sequence[Tool],
@@ -50,60 +50,57 @@ class Dispatch:
         approvals: Approvals,
         publish: Callable[[Event], None],
         clock: Clock,
-        repair: Callable[[str], str | None],
+        reader: CallReader,
     ) -> None:
-        self._tools: Mapping[str, Tool] = {t.name: t for t in tools}
+        self._understanding = Understanding(tools, reader)
         self._settings = settings
         self._approvals = approvals
         self._publish = publish
         self._clock = clock
-        self._repair = repair
         self._grants: frozenset[Grant] = frozenset()
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        return self._understanding.names
+
+    def rules(self, allowed: Sequence[str]) -> tuple[str, ...]:
+        return kept_to(allowed, self.tool_names)
 
     async def run(self, call: ToolCall, tally: Tally) -> ResultAdded:
         """Never raises but for cancellation."""
+        known: Understood | None = None
         try:
-            tool, params = self._understand(call)
-            plan = tool.plan(params)
+            known = self._understanding.of(call)
+            plan = known.tool.plan(known.params)
         except ToolFailure as failure:
-            return self._unplanned(call, str(failure))
+            return self._unplanned(call, str(failure), known.mending if known else ("refused",))
         except Exception as error:
             log.exception("planning %s", call.name)
             return self._unplanned(call, f"Internal error in {call.name}: {type(error).__name__}: {error}")
-        planned = CallPlanned(call.id, call.name, plan.kind, plan.title, plan.paths, plan.command, plan.preview)
+        name = known.tool.name
+        planned = CallPlanned(
+            call.id, name, plan.kind, plan.title, plan.paths, plan.command, plan.preview, known.mending
+        )
         self._publish(planned)
         if refused := await self._permit(planned, plan, tally):
-            return ResultAdded(call.id, call.name, refused, failed=True, seconds=0.0)
+            return ResultAdded(call.id, name, refused, failed=True, seconds=0.0)
         started = self._clock.monotonic()
-        output = await self._run(tool, params, self._context(call.id, plan))
+        output = await self._run(known.tool, known.params, self._context(call.id, plan))
         seconds = self._clock.monotonic() - started
         tally.denied = tally.denied and output.failed
-        return ResultAdded(call.id, call.name, _cut(output.text), output.failed, seconds, output.display)
+        tally.rules = self.rules(output.allowed) or tally.rules
+        return ResultAdded(call.id, name, _cut(output.text), output.failed, seconds, output.display)
 
-    def _unplanned(self, call: ToolCall, text: str) -> ResultAdded:
-        self._publish(CallPlanned(call.id, call.name or "?", "other", call.name or "(no name)"))
+    def _unplanned(self, call: ToolCall, text: str, mending: tuple[Mending, ...] = ()) -> ResultAdded:
+        self._publish(CallPlanned(call.id, call.name or "?", "other", call.name or "(no name)", mending=mending))
         return ResultAdded(call.id, call.name, text, failed=True, seconds=0.0)
-
-    def _understand(self, call: ToolCall) -> tuple[Tool, BaseModel]:
-        tool = self._tools.get(call.name)
-        if tool is None:
-            raise ToolFailure(f"There is no tool named {call.name!r}. The tools are: {', '.join(self._tools)}.")
-        text = self._repair(call.arguments)
-        if text is None:
-            raise ToolFailure(
-                f"The arguments of {call.name} are not a JSON object: {call.arguments[:200]!r}. "
-                "Nothing was run. Send the call again with valid arguments."
-            )
-        arguments: dict[str, Any] = json.loads(text)
-        try:
-            return tool, tool.params.model_validate(arguments)
-        except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()[:5])
-            raise ToolFailure(f"Wrong arguments for {call.name}: {faults}. Nothing was run.") from error
 
     async def _permit(self, planned: CallPlanned, plan: Plan, tally: Tally) -> str:
         """Empty when allowed, else what the model reads."""
         mode = self._settings.mode
+        if not permits(tally.rules, planned.tool, plan.command):
+            self._publish(PermissionSettled(planned.call_id, "denied", "rule"))
+            return refusal(plan.title, ", ".join(tally.rules), mode)
         verdict = decide(mode, plan, self._grants)
         if verdict == "allow":
             granted = grant_of(plan) in self._grants
@@ -123,7 +120,8 @@ class Dispatch:
             request_id, decision = await self._approvals.ask(planned)
         finally:
             tally.waited += self._clock.monotonic() - asked
-        self._publish(PermissionSettled(planned.call_id, decision, "user", request_id))
+        waited = self._clock.monotonic() - asked
+        self._publish(PermissionSettled(planned.call_id, decision, "user", request_id, waited))
         if decision == "denied":
             return refusal(plan.title, "user", mode)
         if decision in ("session", "always") and not plan.outside:

@@ -4,7 +4,7 @@ lost or doubled any of its lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from agent.errors import ContextOverflow
 from agent.events import (
@@ -23,8 +23,9 @@ LOST_RESULT = "The result of this call was lost."
 
 
 class History:
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._messages: list[Message] = list(messages)
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._call_ids: set[str] = set()
 
     @classmethod
     def from_events(cls, events: Iterable[DurableEvent]) -> History:
@@ -36,8 +37,8 @@ class History:
                     history.add(event.message)
                 case TurnEnded(kind=ContextOverflow.kind):
                     history.take_back()
-                case Compacted(summary=summary):
-                    history._messages = [UserMessage("summary", summary)]
+                case Compacted():
+                    history.compact(event)
                 case _:
                     pass
         return history
@@ -46,7 +47,13 @@ class History:
         """A result must belong to an open call; raises ValueError otherwise."""
         if isinstance(message, ToolMessage) and message.call_id not in {c.id for c in self.open_calls()}:
             raise ValueError(f"result for {message.call_id!r}, which is no open call")
+        if isinstance(message, AssistantMessage):
+            self._call_ids.update(c.id for c in message.calls)
         self._messages.append(message)
+
+    def compact(self, event: Compacted) -> None:
+        """A new epoch: only what the event holds is left of what was said so far."""
+        self._messages = list(event.messages) or [UserMessage("summary", event.summary)]
 
     @property
     def unanswered(self) -> UserMessage | None:
@@ -71,8 +78,10 @@ class History:
                 done.add(message.call_id)
         return ()
 
-    def call_ids(self) -> set[str]:
-        return {c.id for m in self._messages if isinstance(m, AssistantMessage) for c in m.calls}
+    @property
+    def call_ids(self) -> Set[str]:
+        """Of all calls there ever were, those of earlier epochs too."""
+        return self._call_ids
 
     def view(self) -> tuple[Message, ...]:
         return tuple(self._messages)

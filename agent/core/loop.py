@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from agent.core.assembler import Assembler
 from agent.core.dispatch import Dispatch, Tally
 from agent.core.history import History
-from agent.errors import BadReply, ContextOverflow, ModelFault
+from agent.core.repeats import TIMES, Trail, duplicates, unrepeated
+from agent.core.retry import Retries
+from agent.errors import BadReply, ContextOverflow, Looping, ModelFault
 from agent.events import (
     Event,
     Notice,
@@ -21,12 +23,9 @@ from agent.events import (
     StepStarted,
 )
 from agent.messages import AssistantMessage, ToolCall
-from agent.protocols import Clock, ModelClient, ModelRequest
+from agent.protocols import CallReader, Clock, ModelClient, ModelRequest
 
-RETRIES = 2  # of one request; once some of the reply has arrived, one
-RETRY_PAUSES = (0.5, 2.0)  # seconds
 CUT_REPLIES = 3  # replies in a row that hit the output limit with calls in them: the model cannot make it smaller
-SAME_FAILURES = 4  # times in a row that the very same calls failed
 
 CUT_CALL = (
     "Not run: the reply reached the output limit before this call was complete. "
@@ -34,6 +33,8 @@ CUT_CALL = (
 )
 TAKEN_BACK = "The message was not kept in the conversation; send a shorter one, or start a new session."
 SKIPPED_CALL = "Not run: the user sent a new message first."
+DUPLICATE = "The same call as before in this reply; it ran once."
+SAME_AGAIN = "(The same call gave the same result before. Do something else, or say what is in the way.)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class TurnResult:
 
 
 class TurnHost(Protocol):
-    """The session, as far as a turn needs it. `take_steering` moves what the user said meanwhile into history."""
+    """The session, as far as a turn needs it. `take_steering` moves what the user said meanwhile into history.
+    `make_room` shortens a conversation that would not fit; after a refusal: whether trying again makes sense."""
 
     turn: int
 
@@ -53,6 +55,7 @@ class TurnHost(Protocol):
     def add_result(self, result: ResultAdded) -> None: ...
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None: ...
     def take_steering(self) -> bool: ...
+    async def make_room(self, fault: ContextOverflow | None = None) -> bool: ...
     @property
     def steering(self) -> bool: ...
 
@@ -68,6 +71,7 @@ class Turn:
         history: History,
         publish: Callable[[Event], None],
         clock: Clock,
+        reader: CallReader,
         max_steps: int | None,
     ) -> None:
         self._host = host
@@ -76,18 +80,19 @@ class Turn:
         self._history = history
         self._publish = publish
         self._clock = clock
+        self._reader = reader
         self._max_steps = max_steps
+        self._trail = Trail()
         self.tally = Tally()
 
     async def run(self) -> TurnResult:
-        step, cut, failures = 0, 0, 0
-        last_failed: list[tuple[str, str]] = []
+        step, cut = 0, 0
         while True:
             if self._max_steps is not None and step >= self._max_steps:
                 return TurnResult("limit", f"Stopped after {step} steps (--max-turns).", "max_turns")
             step += 1
             try:
-                message = await self._step(step)
+                message = await self._step_with_room(step)
             except ContextOverflow as fault:
                 return TurnResult("failed", self._too_big(fault), fault.kind)
             except ModelFault as fault:
@@ -105,38 +110,62 @@ class Turn:
                     return TurnResult("limit", detail, "output_limit")
                 continue
             cut = 0
-            failed = await self._run_calls(message.calls)
-            failures = failures + 1 if failed and failed == last_failed else 1 if failed else 0
-            last_failed = failed
-            if failures >= SAME_FAILURES:
-                detail = f"Stopped: the model repeated the same failing call {failures} times."
-                return TurnResult("failed", detail, "repeated_failure")
-            self._host.take_steering()
+            await self._run_calls(message.calls)
+            if self._host.take_steering():
+                self._trail.forget()
+            elif self._trail.step():
+                return TurnResult("failed", _question(message.calls), "repeated")
 
     # ---- one request
+    async def _step_with_room(self, step: int) -> AssistantMessage:
+        """A refusal for size is answered by one compaction and one more try."""
+        await self._host.make_room()
+        try:
+            return await self._step(step)
+        except ContextOverflow as fault:
+            if not await self._host.make_room(fault):
+                raise
+            return await self._step(step)
+
     async def _step(self, step: int) -> AssistantMessage:
-        """A reply that broke off is asked for once more: nothing has been run yet that would be run twice."""
-        broken = False
-        for attempt in range(RETRIES + 1):
-            assembler = Assembler(self._host.new_id(), self._history.call_ids())
+        """What had arrived of a reply stays, also when it was asked for again and nothing more came."""
+        retries, why, best = Retries(), "", None
+        while True:
+            assembler = Assembler(self._host.new_id(), self._history.call_ids)
             started = self._clock.monotonic()
             try:
-                reason = await self._stream(step, assembler)
+                try:
+                    reason = await self._stream(step, assembler)
+                    break
+                except ModelFault as fault:
+                    best = assembler if assembler.started else best
+                    pause = retries.after(fault, started=assembler.started)
+                    if pause is None:
+                        self._keep(best, "error", started, fault)
+                        raise
+                    if str(fault) != why:
+                        why = str(fault)
+                        self._publish(StepRetrying(self._host.turn, retries.attempt, why))
+                    await asyncio.sleep(pause)
             except asyncio.CancelledError:
-                self._keep(assembler, "interrupted", started)
+                self._keep(assembler if assembler.started else best, "interrupted", started)
                 raise
-            except ModelFault as fault:
-                if not fault.retryable or attempt == RETRIES or (assembler.started and broken):
-                    self._keep(assembler, "error", started)
-                    raise
-                broken = broken or assembler.started
-                self._publish(StepRetrying(self._host.turn, attempt + 1, str(fault)))
-                await asyncio.sleep(RETRY_PAUSES[attempt])
-            else:
-                message = assembler.message(reason, keep_calls=True)
-                self._host.add_reply(message, self._clock.monotonic() - started, assembler.sent)
-                return message
-        raise AssertionError("unreachable")
+        message = self._with_recovered(assembler.message(reason, keep_calls=True))
+        self._host.add_reply(message, self._clock.monotonic() - started, assembler.sent)
+        return message
+
+    def _with_recovered(self, message: AssistantMessage) -> AssistantMessage:
+        """Calls that the server left in the text are calls."""
+        if message.calls or not message.text:
+            return message
+        text, found = self._reader.calls_in(message.text, self._dispatch.tool_names)
+        if not found:
+            return message
+        calls = tuple(
+            ToolCall(f"call_{message.id}_{n}", name, arguments, recovered=True)
+            for n, (name, arguments) in enumerate(found)
+        )
+        return replace(message, text=text, calls=calls)
 
     async def _stream(self, step: int, assembler: Assembler) -> Literal["stop", "tool_calls", "length"]:
         message_id = assembler.message("stop", keep_calls=False).id
@@ -153,25 +182,35 @@ class Turn:
             raise BadReply("The reply broke off before it was complete. Send your message again to retry.")
         return end.reason
 
-    def _keep(self, assembler: Assembler, finish: Literal["interrupted", "error"], started: float) -> None:
-        """What was said stays; half-made calls go."""
-        if assembler.started:
+    def _keep(
+        self,
+        assembler: Assembler | None,
+        finish: Literal["interrupted", "error"],
+        started: float,
+        fault: ModelFault | None = None,
+    ) -> None:
+        if assembler is not None and assembler.started:
             message = assembler.message(finish, keep_calls=False)
+            if isinstance(fault, Looping):
+                text, thinking = (unrepeated(words, fault.piece) for words in (message.text, message.thinking))
+                message = replace(message, text=text, thinking=thinking)
             self._host.add_reply(message, self._clock.monotonic() - started, assembler.sent)
 
     # ---- its calls
-    async def _run_calls(self, calls: tuple[ToolCall, ...]) -> list[tuple[str, str]]:
-        """Name and arguments of the calls when all of them failed, else nothing."""
-        failed: list[tuple[str, str]] = []
+    async def _run_calls(self, calls: tuple[ToolCall, ...]) -> None:
+        again = duplicates(calls)
         for number, call in enumerate(calls):
             if self._host.steering:
                 self._refuse(calls[number:], SKIPPED_CALL)
-                return []
+                return
+            if call.id in again:
+                self._host.add_result(ResultAdded(call.id, call.name, DUPLICATE, failed=False, seconds=0.0))
+                continue
             result = await self._dispatch.run(call, self.tally)
+            if self._trail.made(call, result):
+                shown = result.display or result.text
+                result = replace(result, text=f"{result.text}\n{SAME_AGAIN}", display=shown)
             self._host.add_result(result)
-            if result.failed:
-                failed.append((call.name, call.arguments))
-        return failed if len(failed) == len(calls) else []
 
     def _refuse(self, calls: tuple[ToolCall, ...], why: str) -> None:
         for call in calls:
@@ -208,3 +247,8 @@ class Turn:
             detail = "Permission was needed and nobody was there to give it; --permission-mode auto lets it work alone."
             return TurnResult("denied", detail, "permission")
         return TurnResult("done")
+
+
+def _question(calls: tuple[ToolCall, ...]) -> str:
+    names = ", ".join(dict.fromkeys(c.name for c in calls))
+    return f"Stopped: the model did the same {TIMES} times with the same result ({names}). What should it do instead?"

@@ -41,9 +41,12 @@ def decide(mode: Mode, plan: Plan, grants: frozenset[Grant]) -> Verdict:
 
 
 def refusal(what: str, by: str, mode: Mode) -> str:
-    """What the model reads when it may not. `what`: the plan's title, with the true target of a link."""
+    """What the model reads when it may not. `what`: the plan's title, with the true target of a link. `by`: mode,
+    nobody, user, or the rules of a skill."""
     if by == "mode":
         return f"Not done: {what}. Permission mode {mode} allows reading only. Present your plan instead."
     if by == "nobody":
         return f"Not done: {what}. It needs the user's permission and nobody is there to give it; go on without it."
-    return f"The user declined: {what}. Do not try it again in another way; ask what to do instead."
+    if by == "user":
+        return f"The user declined: {what}. Do not try it again in another way; ask what to do instead."
+    return f"Not done: {what}. The skill in use keeps to {by} until the user's next message. Go on with those."

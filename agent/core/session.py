@@ -6,17 +6,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeGuard
 
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
 from agent.core.cache import Reading, held
+from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
 from agent.core.history import History, fitting
 from agent.core.loop import Turn, TurnResult
 from agent.core.permissions import Mode
 from agent.core.prefix import news
+from agent.core.spending import Spending, spending
+from agent.core.thinking import from_word, word
 from agent.errors import AgentError, ContextOverflow
 from agent.events import (
     DURABLE,
@@ -24,11 +28,10 @@ from agent.events import (
     Compacted,
     Decision,
     DurableEvent,
+    Endpoint,
     Event,
     GivenBack,
     Notice,
-    Process,
-    ProcessesChanged,
     QueueChanged,
     ResultAdded,
     ServerChanged,
@@ -38,10 +41,19 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Prefix, UserMessage
-from agent.protocols import Clock, Journal, ModelClient, ModelRequest, Processes, Tool
+from agent.protocols import CallReader, Clock, Journal, ModelClient, ModelRequest, Processes, TokenCounter, Tool
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 LAST_WORDS = 4_000  # characters of what an interrupted call had said
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message that waits for its turn; the fields are those of `submit`."""
+
+    text: str
+    shown: str = ""
+    allowed: tuple[str, ...] = ()
 
 
 class Session:
@@ -58,13 +70,15 @@ class Session:
         system: str,
         journal: Journal,
         clock: Clock,
-        repair: Callable[[str], str | None],
+        reader: CallReader,
         past: Sequence[DurableEvent] = (),
         mode: Mode = "ask",
         can_ask: bool = True,
         max_steps: int | None = None,
         max_tokens: int | None = None,
         prefix: Prefix | None = None,
+        counter: TokenCounter,
+        thinking: bool | int | None = None,
         processes: Processes | None = None,
     ) -> None:
         self.mode: Mode = mode
@@ -74,31 +88,35 @@ class Session:
         self._bus = Bus(past)
         self._history = History.from_events(past)
         self._model = model
-        self._now = Prefix(system, tools_json)
+        self._thinking = next((from_word(e.value) for e in reversed(past) if _is(e, "thinking")), thinking)
+        self._now = Prefix(system, tools_json, bool(self._thinking))
         self._prefix = prefix or self._now
         self._fixed = prefix is not None
         self._reading = Reading(held(past))
         self._journal = journal
         self._clock = clock
+        self._reader = reader
         self._max_steps = max_steps
-        self._max_tokens = max_tokens
-        self._processes = processes
+        self.processes = processes
+        self.max_tokens = max_tokens
+        self._endpoint: Endpoint | None = None
+        self._counter = counter
+        self._compactor = Compactor(self, self._history, model, counter, self.publish, clock)
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
-        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, repair)
-        self._queue: deque[str] = deque()
+        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader)
+        self._queue: deque[Waiting] = deque()
         self._steering: deque[str] = deque()
-        self._running: asyncio.Task[TurnResult] | None = None
+        self._running: asyncio.Task[Any] | None = None
+        self._ahead: asyncio.Task[None] | None = None
+        self.read: int | None = None  # tokens that were read ahead; None: none
         self._idle = asyncio.Event()
         self._idle.set()
         self._wake = asyncio.Event()
         self._journal_broken = False
         self._settle_open_calls()
-        if processes is not None:
-            processes.on_change = self._processes_changed
-            self._processes_changed(processes.list())
-        if past and mode != next((e.value for e in reversed(past) if _is_mode(e)), mode):
+        if past and mode != next((e.value for e in reversed(past) if _is(e, "mode")), mode):
             self.publish(SettingsChanged("mode", mode))  # a resumed session goes on as it was asked to this time
         self._runner = asyncio.get_running_loop().create_task(self._run(), name="session")
 
@@ -119,13 +137,34 @@ class Session:
         """The durable past, what is open now, then what comes."""
         return self._bus.subscribe()
 
-    def submit(self, text: str) -> None:
-        """Starts a turn, or queues it behind the running one."""
-        self._queue.append(text)
+    def holds(self, text: str) -> bool:
+        """Does it stand in what the model sees?"""
+        return any(text in m.text for m in self._history.view())
+
+    def submit(self, text: str, *, shown: str = "", allowed: Sequence[str] = ()) -> None:
+        """Starts a turn, or queues it behind the running one. `shown`: what the user wrote, where `text` says more.
+        `allowed`: tools the turn keeps to, as in `narrowing`; empty for all."""
+        self._queue.append(Waiting(text, shown, tuple(allowed)))
+        if self._ahead is not None:
+            self._ahead.cancel()
         if self.running:
             self._publish_queue()
         self._idle.clear()
         self._wake.set()
+
+    def read_ahead(self) -> None:
+        """Has the server read what the next request begins with while the user types; a message ends it."""
+        if not self.running and (self._ahead is None or self._ahead.done()):
+            self._ahead = asyncio.get_running_loop().create_task(self._read_ahead(), name="read-ahead")
+
+    async def read_now(self) -> int | None:
+        """As `read_ahead`, also on a server that others share: the user has asked for it. Raises AgentError."""
+        self.read = await self._model.read_ahead(self.request())
+        return self.read
+
+    async def _read_ahead(self) -> None:
+        with contextlib.suppress(AgentError):  # the next request meets the same fault, and says so
+            self.read = await self._model.read_ahead(self.request())
 
     def steer(self, text: str) -> None:
         """Joins the running turn after the current tool call; without a running turn it starts one."""
@@ -135,13 +174,19 @@ class Session:
         self._steering.append(text)
         self._publish_queue()
 
-    async def cancel(self) -> tuple[str, ...]:
-        """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
-        unsent = (*self._steering, *self._queue)
+    def take_back(self) -> tuple[str, ...]:
+        """What still waits to be sent, in that order; it waits no longer."""
+        unsent = (*self._steering, *(w.shown or w.text for w in self._queue))
         self._steering.clear()
         self._queue.clear()
         if unsent:
             self._publish_queue()
+        return unsent
+
+    async def cancel(self) -> tuple[str, ...]:
+        """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
+        unsent = self.take_back()
+        self._compactor.drop()
         if self._running is not None:
             self._running.cancel()
         await self._idle.wait()
@@ -155,22 +200,41 @@ class Session:
             self.mode = mode
             self.publish(SettingsChanged("mode", mode))
 
-    def type_into(self, process_id: str, text: str) -> bool:
-        """A line for a command that waits for input. False when it no longer does."""
-        return self._processes is not None and self._processes.type_into(process_id, text)
+    @property
+    def thinking(self) -> bool | int | None:
+        return self._thinking
 
-    def _processes_changed(self, processes: tuple[Process, ...]) -> None:
-        self.publish(ProcessesChanged(processes))
+    def set_thinking(self, thinking: bool | int) -> None:
+        """From the next request on. A number: think at most so many tokens."""
+        self._thinking = thinking
+        self._now = replace(self._now, thinking=bool(thinking))  # counts from the next epoch on
+        self.publish(SettingsChanged("thinking", word(thinking)))
+
+    async def compact(self, focus: str = "") -> Compacted | None:
+        """Shortens the conversation, after the running turn if there is one. None where it would not become shorter.
+        Raises AgentError when it was stopped or no summary could be had; nothing is lost then."""
+        done = self._compactor.want(focus)
+        self._idle.clear()
+        self._wake.set()
+        return await done
+
+    async def spending(self) -> Spending:
+        """Where the context goes."""
+        ask = self._endpoint is not None or not self.can_ask  # nobody watches an engine start for a few figures
+        return await spending(self.request(), self._counter, ask=ask)
 
     def server_changed(self, state: ServerState) -> None:
         """The supervisor's transitions, shown to whoever watches this session."""
         self._reading.server(state.endpoint)
+        self._endpoint = state.endpoint or self._endpoint
         self.publish(ServerChanged(state))
 
     async def idle(self) -> None:
         await self._idle.wait()
 
     async def close(self) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
         if not self._runner.done():
             await self.cancel()
             self._runner.cancel()
@@ -186,11 +250,29 @@ class Session:
 
     def request(self) -> ModelRequest:
         fixed = self._prefix
-        return ModelRequest(fixed.system, fixed.tools, self._history.view(), self._max_tokens, fixed.thinking)
+        return ModelRequest(
+            fixed.system, fixed.tools, self._history.view(), self.max_tokens, fixed.thinking, self._thinking
+        )
 
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None:
         self._history.add(message)
         self.publish(AssistantAdded(self.turn, message, seconds, self._reading.judge(sent, message)))
+        self._compactor.reply_added()
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The server as it was last seen."""
+        return self._endpoint
+
+    async def make_room(self, fault: ContextOverflow | None = None) -> bool:
+        if fault is not None:
+            return await self._compactor.after_overflow(fault)
+        await self._compactor.before_step()
+        return True
+
+    def compacted(self, event: Compacted) -> None:
+        self._history.compact(event)
+        self.publish(event)
 
     def add_result(self, result: ResultAdded) -> None:
         self._history.add(result.message)
@@ -226,20 +308,29 @@ class Session:
     # ---- the runner
     async def _run(self) -> None:
         while True:
-            while self._queue:
-                await self._one_turn(self._queue.popleft())
+            while self._queue or self._compactor.wanted:
+                if self._compactor.wanted:
+                    await self._compactor.serve(self._watch)
+                    continue
+                result = await self._one_turn(self._queue.popleft())
                 while self._steering:  # said too late for the turn it was meant for
-                    self._queue.appendleft(self._steering.pop())
+                    self._queue.appendleft(Waiting(self._steering.pop()))
+                if result.outcome == "failed" and result.kind != ContextOverflow.kind and self._queue:
+                    # it was said in the belief that this turn would succeed, and would mostly fail like it
+                    self.publish(GivenBack("\n\n".join(self.take_back())))
             self._idle.set()
             self._wake.clear()
             await self._wake.wait()
 
-    async def _one_turn(self, text: str) -> None:
+    async def _one_turn(self, said: Waiting) -> TurnResult:
         self.turn += 1
         started = self._clock.monotonic()
-        self._add_user(text, steered=False)
+        self._add_user(said.text, steered=False, shown=said.shown)
         self._publish_queue()
-        turn = Turn(self, self._model, self._dispatch, self._history, self.publish, self._clock, self._max_steps)
+        turn = Turn(
+            self, self._model, self._dispatch, self._history, self.publish, self._clock, self._reader, self._max_steps
+        )
+        turn.tally.rules = self._dispatch.rules(said.allowed)
         self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
         await asyncio.wait([self._running])
         result = _result_of(self._running)
@@ -250,11 +341,17 @@ class Session:
         end = TurnEnded(self.turn, result.outcome, result.detail, result.kind, seconds, turn.tally.waited)
         self.publish(end)
         if unsent is not None:
-            self.publish(GivenBack(unsent.text))
+            self.publish(GivenBack(unsent.shown or unsent.text))
+        return result
 
-    def _add_user(self, text: str, *, steered: bool) -> None:
-        told = news(self._prefix, self._now, self._history.view())
-        message = UserMessage(self.new_id(), f"{text}\n\n{told}", text) if told else UserMessage(self.new_id(), text)
+    def _watch(self, task: asyncio.Task[Any] | None) -> None:
+        """What a stop would stop."""
+        self._running = task
+
+    def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
+        if told := news(self._prefix, self._now, self._history.view()):
+            text, shown = f"{text}\n\n{told}", shown or text
+        message = UserMessage(self.new_id(), text, shown)
         self._history.add(message)
         self.publish(TurnStarted(self.turn, message, steered))
 
@@ -271,11 +368,12 @@ class Session:
             self.add_result(ResultAdded(call.id, call.name, text, failed=True, seconds=0.0))
 
     def _publish_queue(self) -> None:
-        self.publish(QueueChanged((*self._steering, *self._queue), len(self._steering)))
+        queued = (w.shown or w.text for w in self._queue)
+        self.publish(QueueChanged((*self._steering, *queued), len(self._steering)))
 
 
-def _is_mode(event: DurableEvent) -> TypeGuard[SettingsChanged]:
-    return isinstance(event, SettingsChanged) and event.key == "mode"
+def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
+    return isinstance(event, SettingsChanged) and event.key == key
 
 
 def _result_of(task: asyncio.Task[TurnResult]) -> TurnResult:

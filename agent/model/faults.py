@@ -34,6 +34,14 @@ def fault_of(error: Exception, *, started: bool, silence: float) -> ModelFault:
     return BadReply("The model server sent something that is not a chat stream. Check that the address is right.")
 
 
+def lost(*, started: bool) -> Stalled:
+    """Nothing comes, and the server says that it works on nothing."""
+    where = "in the middle of the reply" if started else "before the reply began"
+    fault = Stalled(f"The model server lost the request {where}: it is idle and sends nothing. Send again.")
+    fault.retryable = True
+    return fault
+
+
 def fault_in_stream(data: Any) -> ModelFault | None:
     """The error object in a chunk of a stream that began well."""
     error = mapping(data).get("error")
@@ -89,9 +97,11 @@ def _of_words(data: Mapping[str, Any], words: str, status: int | None) -> ModelF
     if status == 401 or code == 401:
         return Refused(f"The model server refused the key: {words}. Set DFLASH_SERVER_KEY.", 401)
     if status == 503 or code == 503:
-        return ServerUnavailable(
+        unavailable = ServerUnavailable(
             f"The model server is not ready: {words or 'status 503'}. Wait a moment, then send again."
         )
+        unavailable.busy = True
+        return unavailable
     said = words or "no reason given"
     fault = Refused(f"The model server refused the request ({f'status {status}: ' if status else ''}{said}).", status)
     # The server could not read what the model wrote: with other dice it mostly can. 429 asks for a later try by itself.

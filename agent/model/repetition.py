@@ -34,7 +34,7 @@ class RepetitionGuard:
         if len(tail) < WINDOW:
             return ""
         if not tail.strip():
-            return "blank"
+            return tail[-1]
         for period in range(1, LONGEST + 1):
             if tail[-1] == tail[-1 - period] and tail[period:] == tail[:-period]:
                 return tail[-period:]

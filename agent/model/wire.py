@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from agent.config.foreign import mapping
 from agent.events import Endpoint
 from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
+from agent.model.repair import read_arguments
+from agent.model.split import Split
 from agent.protocols import (
     CallChunk,
     FinishChunk,
@@ -63,6 +65,12 @@ def request_body(
     }
     if tools:
         body |= {"tools": list(tools), "parallel_tool_calls": True}
+        if not request.may_call:
+            body["tool_choice"] = "none"
+    if request.thinking is not None:
+        body["chat_template_kwargs"] = {"enable_thinking": bool(request.thinking)}
+        if request.thinking and not isinstance(request.thinking, bool):
+            body["thinking_budget_tokens"] = request.thinking
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
     body |= extra
@@ -74,23 +82,28 @@ def request_body(
 def messages_json(system: str, messages: Sequence[Message], manner: Manner) -> list[dict[str, Any]]:
     """History as the server accepts it, append-only: an earlier message is always rendered the same way.
 
-    A reply without a word or a call (stopped before its first token) is left out, and the user messages that then
-    stand side by side become one, since some templates refuse two of a kind in a row.
+    A reply without a word or a call (stopped before its first token) is left out. What then stands side by side becomes
+    one message: some templates refuse two of a kind in a row, and llama-server two replies at the end.
     """
     out: list[dict[str, Any]] = [{"role": "system", "content": _clean(system)}] if system else []
     for message in messages:
         match message:
             case UserMessage(text=text):
-                if out and out[-1]["role"] == "user":
-                    out[-1] = {"role": "user", "content": f"{out[-1]['content']}\n\n{_clean(text)}"}
-                else:
-                    out.append({"role": "user", "content": _clean(text)})
+                _add(out, {"role": "user", "content": _clean(text)})
             case AssistantMessage():
                 if message.text.strip() or message.calls:
-                    out.append(_assistant(message, manner))
+                    _add(out, _assistant(message, manner))
             case ToolMessage(call_id=call_id, text=text):
                 out.append({"role": "tool", "tool_call_id": call_id, "content": _clean(text)})
     return out
+
+
+def _add(out: list[dict[str, Any]], message: dict[str, Any]) -> None:
+    last = out[-1] if out else {}
+    if last.get("role") == message["role"] and not ("tool_calls" in last or "tool_calls" in message):
+        message = {**last, **message, "content": f"{last['content']}\n\n{message['content']}"}
+        out.pop()
+    out.append(message)
 
 
 def _assistant(message: AssistantMessage, manner: Manner) -> dict[str, Any]:
@@ -107,14 +120,22 @@ def _assistant(message: AssistantMessage, manner: Manner) -> dict[str, Any]:
 
 
 def _object(arguments: str) -> str:
-    """The very text of the model where the server's strict reader takes it as an object. With anything else in its
-    history (NaN, 1e999, half a surrogate pair) the server would refuse this and every later request."""
+    """The very text of the model where the server's strict reader takes it as an object; else what was understood of
+    it, so that the model sees the call that ran. With anything else in its history (NaN, 1e999, half a surrogate pair)
+    the server would refuse this and every later request."""
+    if _is_strict(arguments):
+        return _clean(arguments)
+    mended = json.dumps(read_arguments(arguments).fields or {}, ensure_ascii=False)
+    return _clean(mended) if _is_strict(mended) else "{}"
+
+
+def _is_strict(arguments: str) -> bool:
     try:
         value = json.loads(arguments, parse_constant=_not_json, parse_float=_finite)
         json.dumps(value, ensure_ascii=False).encode()
-        return _clean(arguments) if isinstance(value, dict) else "{}"
+        return isinstance(value, dict)
     except (ValueError, RecursionError):
-        return "{}"
+        return False
 
 
 def _not_json(name: str) -> None:
@@ -140,6 +161,7 @@ class Reader:
         self._reason: Literal["stop", "tool_calls", "length"] | None = None
         self._usage = Usage()
         self._timings = Timings()
+        self._split = Split()
         self._halves: dict[str, str] = {}
 
     @property
@@ -163,17 +185,20 @@ class Reader:
                 _int(details.get("cached_tokens")),
                 _int(usage.get("completion_tokens")),
             )
-        if timings := mapping(data.get("timings")):
-            self._timings = _timings(timings)
         for choice in _list(data.get("choices"))[:1]:
             choice = mapping(choice)
-            yield from self._delta(mapping(choice.get("delta")))
+            for piece in self._delta(mapping(choice.get("delta"))):
+                self._split.wrote(piece)
+                yield piece
             reason = choice.get("finish_reason")
             if isinstance(reason, str):
                 self._reason = _REASONS.get(reason, "stop")
+        if timings := mapping(data.get("timings")):
+            self._timings = _timings(timings)
+            self._split.counted(self._timings)
 
     def finish(self) -> FinishChunk:
-        return FinishChunk(self._reason, self._usage, self._timings)
+        return FinishChunk(self._reason, self._usage, replace(self._timings, split=self._split.shares()))
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[ModelChunk]:
         for key in ("reasoning_content", "reasoning"):

@@ -7,7 +7,8 @@ from importlib import resources
 from pathlib import Path
 
 
-def build_system_prompt(folder: Path, instructions: str) -> str:
+def build_system_prompt(folder: Path, *parts: str) -> str:
+    """`parts` follow as they are; empty ones are left out."""
     text = (resources.files("agent") / "prompt" / "templates" / "system.md").read_text(encoding="utf-8")
     prompt = text.replace("{folder}", str(folder).encode("utf-8", "replace").decode()).strip()
-    return f"{prompt}\n\n{instructions}" if instructions else prompt
+    return "\n\n".join([prompt, *(p for p in parts if p)])

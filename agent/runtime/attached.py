@@ -12,10 +12,12 @@ import httpx2
 from agent.config.foreign import is_local
 from agent.errors import ConfigError, ServerUnavailable
 from agent.events import Endpoint, ServerState
+from agent.progress import Phase
 from agent.runtime.metrics import Totals, scrape
 from agent.runtime.probe import PROBE_TIMEOUT, NotAModelServer, health, inspect, open_client
 
 LOADING_POLL = 0.5  # seconds
+RETURN_LIMIT = 30.0  # seconds; one that has answered before may be in the middle of a restart
 LOADING_LIMIT = 900.0  # seconds; 18 GB from a slow network disk take 6 minutes, a 503 for longer is no loading
 
 
@@ -33,6 +35,7 @@ class Attached:
         self._publish = publish
         self._ctx = ctx
         self._state = ServerState("stopped")
+        self._met = False  # it has answered in this run
         self._counts = True  # until it is known that it does not
         self._looking: asyncio.Task[Endpoint] | None = None
 
@@ -62,13 +65,13 @@ class Attached:
             raise
 
     async def _look(self) -> Endpoint:
-        self._become(ServerState("starting", phase=f"looking at {self._url}"))
+        self._become(ServerState("starting", Phase("look", f"looking at {self._url}")))
         try:
-            endpoint = await self._probe()
+            endpoint = await self._returning() if self._met else await self._probe()
         except ServerUnavailable as error:
             self._become(ServerState("failed", why=str(error)))
             raise
-        self._counts = True
+        self._met = self._counts = True
         sizes = [n for n in (self._ctx, endpoint.n_ctx) if n]
         endpoint = replace(endpoint, n_ctx=min(sizes, default=None))
         self._become(ServerState("ready", endpoint=endpoint))
@@ -90,13 +93,25 @@ class Attached:
             await asyncio.wait([self._looking])
         self._become(ServerState("stopped"))
 
+    async def _returning(self) -> Endpoint:
+        """One that has answered before is waited for: whoever runs it may be starting it anew."""
+        until = asyncio.get_running_loop().time() + RETURN_LIMIT
+        while True:
+            try:
+                return await self._probe()
+            except ServerUnavailable as error:
+                if not error.retryable or asyncio.get_running_loop().time() > until:
+                    raise _lasting(str(error)) from error
+            self._become(ServerState("starting", Phase("look", "waiting for the server to come back")))
+            await asyncio.sleep(LOADING_POLL)
+
     async def _probe(self) -> Endpoint:
         async with open_client(self._url, self._key, local=is_local(self._url)) as client:
             try:
                 for _ in range(int(LOADING_LIMIT / LOADING_POLL)):
                     if await asyncio.wait_for(health(client), PROBE_TIMEOUT) != 503:
                         break
-                    self._become(ServerState("starting", phase="loading the model"))
+                    self._become(ServerState("starting", Phase("load", "loading the model")))
                     await asyncio.sleep(LOADING_POLL)
                 else:
                     raise ServerUnavailable(f"{self._url} has been busy loading (503) for too long. Look at its log.")

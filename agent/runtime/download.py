@@ -1,7 +1,7 @@
 """Model files from the Hugging Face hub, into its usual cache, so that other programs find them there.
 
-The hub library does names, metadata, tokens and offline rules. The transfer is ours: since its version 1.18 the library
-begins each broken download anew and never looks whether what came is what was asked for.
+The transfer is ours: since its version 1.18 the hub library begins each broken download anew, and it never looks
+whether what came is what was asked for.
 """
 
 from __future__ import annotations
@@ -11,36 +11,20 @@ import contextlib
 import errno
 import hashlib
 import os
-import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
 import httpx2
-from huggingface_hub import (
-    constants,
-    get_hf_file_metadata,  # pyright: ignore[reportUnknownVariableType]
-    get_token,
-    hf_hub_url,
-    try_to_load_from_cache,
-)
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    OfflineModeIsEnabled,
-    RemoteEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
-from huggingface_hub.file_download import repo_folder_name
 
 from agent.config.profile import ModelSource
 from agent.errors import RuntimeFailure
+from agent.progress import Phase, Report, size, size_of
+from agent.runtime.hub import Hub, Remote, cached, describe, explained, retry_after
 from agent.runtime.lock import FileLock
 
 BLOCK = 1 << 20  # bytes read at a time
@@ -48,65 +32,13 @@ SYNC_EVERY = 64 << 20  # bytes: at most so many are fetched again after a power 
 TRIES = 6  # in a row without a byte; each byte that comes gives them back
 PAUSE = 1.0  # seconds before the third try in a row, doubled for each further one
 SILENCE = 30.0  # seconds without a byte
+LONGEST_WAIT = 60.0  # seconds that a server may ask for; longer than that is better told
 RESERVE = 256 << 20  # bytes of the disk that are left alone
 REPORT_EVERY = 0.5  # seconds
-SHA256 = re.compile(r"[0-9a-f]{64}")
+RATE_OVER = 20  # reports: the rate is that of the last ten seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Hub:
-    """endpoint: its address. cache: the folder of its files, as all programs share it. token: None for none."""
-
-    endpoint: str
-    cache: Path
-    token: str | None = field(default=None, repr=False)
-    offline: bool = False
-
-    @classmethod
-    def usual(cls) -> Hub:
-        """As the environment says: HF_ENDPOINT, HF_HOME, HF_TOKEN, HF_HUB_OFFLINE."""
-        return cls(constants.ENDPOINT, Path(constants.HF_HUB_CACHE), get_token(), constants.HF_HUB_OFFLINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """One file as the hub describes it. etag: the sha256 of its content, for all large files. size: bytes."""
-
-    hub: Hub
-    source: ModelSource
-    url: str
-    commit: str
-    etag: str
-    size: int
-
-    @property
-    def folder(self) -> Path:
-        return self.hub.cache / repo_folder_name(repo_id=self.source.repo, repo_type="model")
-
-    @property
-    def blob(self) -> Path:
-        return self.folder / "blobs" / self.etag
-
-    @property
-    def part(self) -> Path:
-        return self.blob.with_name(f"{self.etag}.part")
-
-    @property
-    def here(self) -> int:
-        """Bytes that have come already."""
-        return self.part.stat().st_size if self.part.exists() else 0
-
-
-def cached(hub: Hub, source: ModelSource) -> Path | None:
-    """Where the file lies, if it is there; asks nobody."""
-    try:
-        found = try_to_load_from_cache(source.repo, source.file, hub.cache, source.revision)
-    except HFValidationError as error:
-        raise RuntimeFailure(f"{source.repo!r} is no name of a repository on the hub. Correct the profile.") from error
-    return Path(found) if isinstance(found, str) else None
-
-
-async def fetch(hub: Hub, sources: Sequence[ModelSource], report: Callable[[str], None]) -> list[Path]:
+async def fetch(hub: Hub, sources: Sequence[ModelSource], report: Report) -> list[Path]:
     """The files of `sources`, in their order, each whole and with the checksum that the hub names. All are asked for,
     and room for all is made sure of, before the first byte. What is there already costs no request. Cancelled, it
     keeps what has come. Raises RuntimeFailure."""
@@ -117,50 +49,11 @@ async def fetch(hub: Hub, sources: Sequence[ModelSource], report: Callable[[str]
     if hub.offline:
         names = ", ".join(f"{s.file} of {s.repo}" for s in missing)
         raise RuntimeFailure(f"{names}: not on this disk, and offline mode forbids fetching. Start once without it.")
-    report("asking the hub")
-    remotes = [await asyncio.to_thread(_describe, hub, s) for s in missing]
+    report(Phase("models", f"asking {hub.endpoint}"))
+    remotes = [await asyncio.to_thread(describe, hub, s) for s in missing]
     _make_sure_of_room(hub, remotes)
     fetched = {remote.source: await _fetch(remote, report) for remote in remotes}
     return [path or fetched[s] for s, path in zip(sources, found, strict=True)]
-
-
-def _describe(hub: Hub, source: ModelSource) -> Remote:
-    url = hf_hub_url(source.repo, source.file, revision=source.revision, endpoint=hub.endpoint)
-    try:
-        about = get_hf_file_metadata(url, token=hub.token or False, endpoint=hub.endpoint)
-    except (HfHubHTTPError, httpx2.HTTPError, OSError, ValueError) as error:
-        raise _explained(error, hub, source) from error
-    if not about.commit_hash or not about.size or not about.etag or not SHA256.fullmatch(about.etag):
-        raise RuntimeFailure(
-            f"{hub.endpoint} does not describe {source.file} as the hub does (a proxy's page?). "
-            "Check HF_ENDPOINT and the proxy settings."
-        )
-    return Remote(hub, source, url, about.commit_hash, about.etag, about.size)
-
-
-def _explained(error: Exception, hub: Hub, source: ModelSource) -> RuntimeFailure:
-    page, name = f"{hub.endpoint}/{source.repo}", f"{source.file} of {source.repo}"
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if isinstance(error, GatedRepoError) or status in (401, 403):
-        login = "set HF_TOKEN, or log in once with: hf auth login" if not hub.token else "your token may not read it"
-        return RuntimeFailure(f"The hub refuses {name}: ask for access at {page}, then {login}.")
-    if isinstance(error, RepositoryNotFoundError):
-        return RuntimeFailure(f"There is no {source.repo} on the hub, or it is private. Correct the profile.")
-    if isinstance(error, RevisionNotFoundError):
-        return RuntimeFailure(f"{source.repo} has no revision {source.revision}. Correct the profile.")
-    if isinstance(error, RemoteEntryNotFoundError) or status == 404:
-        return RuntimeFailure(f"There is no {name} on the hub. Look at {page}/tree/{source.revision}.")
-    if isinstance(error, HfHubHTTPError) and status == 429:
-        after = error.response.headers.get("Retry-After", "")
-        when = f"in {after} s" if after.isdecimal() else "in a few minutes"
-        return RuntimeFailure(f"The hub allows no more requests for now. Start again {when}.")
-    if isinstance(error, OfflineModeIsEnabled):
-        return RuntimeFailure(f"{name} is not on this disk, and HF_HUB_OFFLINE forbids fetching. Unset it.")
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return RuntimeFailure("The hub's certificate is not trusted here. Set SSL_CERT_FILE to your company's bundle.")
-    if isinstance(error, httpx2.HTTPError) and not isinstance(error, HfHubHTTPError):
-        return RuntimeFailure(f"{hub.endpoint} cannot be reached ({error}). Check the network and the proxy.")
-    return RuntimeFailure(f"The hub does not give {name}: {' '.join(str(error).split())[:300]}")
 
 
 def _make_sure_of_room(hub: Hub, remotes: Sequence[Remote]) -> None:
@@ -173,39 +66,40 @@ def _make_sure_of_room(hub: Hub, remotes: Sequence[Remote]) -> None:
         raise RuntimeFailure(f"{place} cannot be written: {error.strerror}. Set HF_HOME to another place.") from error
     if free < needed:
         raise RuntimeFailure(
-            f"The models need {needed / 1e9:.2f} GB and {free / 1e9:.2f} GB are free at {place}. "
+            f"The models need {size(needed)} and {size(free)} are free at {place}. "
             "Free some space, or set HF_HOME to another disk."
         )
 
 
-async def _fetch(remote: Remote, report: Callable[[str], None]) -> Path:
+async def _fetch(remote: Remote, report: Report) -> Path:
     """One download for all processes: who comes second waits for the first."""
     try:
         with FileLock(remote.blob.with_name(f"{remote.etag}.part.lock")) as lock:
             while not lock.take():
-                report(f"another window is fetching {remote.source.file}: {_gigabytes(remote.here, remote.size)}")
+                report(_phase(remote, "another window is fetching", remote.here))
                 await asyncio.sleep(REPORT_EVERY)
             if not remote.blob.exists():
                 await _in_thread(remote, report)
             return _publish(remote)
     except OSError as error:
-        if error.errno == errno.ENOSPC:
-            come = _gigabytes(remote.here, remote.size)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            come = size_of(remote.here, remote.size)
             raise RuntimeFailure(
                 f"The disk is full: {come} of {remote.source.file} have come and stay in {remote.part}. "
                 "Free some space, then start again."
             ) from error
         raise RuntimeFailure(
-            f"{remote.source.file} cannot be stored: {error}. Set HF_HOME to another place."
+            f"{remote.source.file} cannot be stored in {remote.part.parent}: {error.strerror or error}. "
+            "Set HF_HOME to another place."
         ) from error
 
 
-async def _in_thread(remote: Remote, report: Callable[[str], None]) -> None:
+async def _in_thread(remote: Remote, report: Report) -> None:
     stop = threading.Event()
     loop = asyncio.get_running_loop()
 
-    def tell(text: str) -> None:
-        loop.call_soon_threadsafe(report, text)
+    def tell(phase: Phase) -> None:
+        loop.call_soon_threadsafe(report, phase)
 
     transfer = Transfer(remote, stop, tell)
     work = asyncio.ensure_future(asyncio.to_thread(transfer.run))
@@ -238,14 +132,14 @@ class _Stopped(Exception):
 class Transfer:
     """One file into its part, in a thread. What has come is kept, whatever happens, unless it is not the right file."""
 
-    def __init__(self, remote: Remote, stop: threading.Event, report: Callable[[str], None]) -> None:
+    def __init__(self, remote: Remote, stop: threading.Event, report: Report) -> None:
         self._remote = remote
         self._stop = stop
         self._report = report
         self._digest = hashlib.sha256()
         self._done = 0
-        self._told = self._begun = time.monotonic()
-        self._begun_at = 0
+        self._told = time.monotonic()
+        self._came: deque[tuple[float, int]] = deque(maxlen=RATE_OVER)  # when, and how much was here then
         self._unsynced = 0
 
     def run(self) -> None:
@@ -267,16 +161,16 @@ class Transfer:
 
     def _check_what_is_here(self, part: IO[bytes]) -> None:
         """The checksum so far, of what an earlier run has left."""
-        size = part.seek(0, os.SEEK_END)
-        if size > self._remote.size:
+        here = part.seek(0, os.SEEK_END)
+        if here > self._remote.size:
             part.truncate(0)
-            size = 0
+            here = 0
         with self._remote.part.open("rb") as before:
             while block := before.read(BLOCK):
-                self._look(f"checking {_gigabytes(before.tell(), size)} of {self._remote.source.file}")
+                self._look("checking what is here of", before.tell())
                 self._digest.update(block)
-        self._done = self._begun_at = size
-        self._begun = time.monotonic()
+        self._done = here
+        self._came.clear()
 
     def _transfer(self, part: IO[bytes]) -> None:
         left, pause = TRIES, 0.0
@@ -286,9 +180,10 @@ class Transfer:
                 self._request(part)
                 why = "the connection ended early"
             except httpx2.HTTPStatusError as error:
-                if error.response.status_code not in (429, 500, 502, 503, 504):
-                    raise _explained(error, self._remote.hub, self._remote.source) from error
-                why = f"status {error.response.status_code}"
+                wait = retry_after(error) or 0.0
+                if error.response.status_code not in (429, 500, 502, 503, 504) or wait > LONGEST_WAIT:
+                    raise explained(error, self._remote.hub, self._remote.source) from error
+                why, pause = f"status {error.response.status_code}", max(pause, wait)
             except httpx2.HTTPError as error:
                 why = str(error) or type(error).__name__
             if self._done > before:
@@ -298,10 +193,11 @@ class Transfer:
                 return
             if left <= 0:
                 raise RuntimeFailure(
-                    f"{self._remote.source.file} broke off at {_gigabytes(self._done, self._remote.size)} ({why}). "
+                    f"{self._remote.source.file} broke off at {size_of(self._done, self._remote.size)} ({why}). "
                     "Start again: it goes on from there."
                 )
-            self._report(f"fetching {self._remote.source.file}: {why}; trying again")
+            file = self._remote.source.file
+            self._report(Phase("models", f"fetching {file}: {why}; trying again", file))
             if self._stop.wait(pause):
                 raise _Stopped
             pause = min(2 * pause or PAUSE, 30.0)
@@ -321,7 +217,7 @@ class Transfer:
             if self._done and answer.status_code != 206:  # the server knows no ranges
                 part.truncate(0)
                 self._digest = hashlib.sha256()
-                self._done = self._begun_at = 0
+                self._done = 0
             for block in answer.iter_raw():
                 if self._stop.is_set():
                     raise _Stopped
@@ -331,7 +227,7 @@ class Transfer:
                 self._digest.update(block)
                 self._done += len(block)
                 self._synced(part, len(block))
-                self._look(self._progress())
+                self._look("fetching", self._done)
 
     def _belongs(self, answer: httpx2.Response) -> None:
         """Not a login page, nor another version of the file."""
@@ -353,22 +249,17 @@ class Transfer:
             os.fdatasync(part.fileno())
             self._unsynced = 0
 
-    def _progress(self) -> str:
-        seconds = time.monotonic() - self._begun
-        rate = (self._done - self._begun_at) / seconds if seconds > 1 else 0.0
-        text = f"fetching {self._remote.source.file}: {_gigabytes(self._done, self._remote.size)}"
-        if rate > 0:
-            left = (self._remote.size - self._done) / rate
-            text += f", {rate / 1e6:.0f} MB/s, {left / 60:.0f} min left" if left > 90 else f", {left:.0f} s left"
-        return text
-
-    def _look(self, text: str) -> None:
+    def _look(self, doing: str, done: int) -> None:
         if self._stop.is_set():
             raise _Stopped
-        if time.monotonic() - self._told >= REPORT_EVERY:
-            self._told = time.monotonic()
-            self._report(text)
+        now = time.monotonic()
+        if now - self._told >= REPORT_EVERY:
+            self._told = now
+            self._came.append((now, done))
+            since, then = self._came[0]
+            self._report(_phase(self._remote, doing, done, (done - then) / (now - since) if now > since else 0.0))
 
 
-def _gigabytes(done: int, size: int) -> str:
-    return f"{done / 1e9:.2f} of {size / 1e9:.2f} GB"
+def _phase(remote: Remote, doing: str, done: int, rate: float = 0.0) -> Phase:
+    file = remote.source.file
+    return Phase("models", f"{doing} {file}", file, done, remote.size, rate=max(0.0, rate))

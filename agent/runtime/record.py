@@ -64,6 +64,7 @@ class Record:
     """pid, pid_start, keeper, keeper_start: the engine and its keeper, each with its start time (`lock.start_time`).
     launched: unix seconds. keep_alive: minutes after the last window; -1: for ever. rung, tok_s, acceptance: what the
     canary found; rung "" until it has. engine: its version; dialect: how it is spoken to; ctx: tokens asked for.
+    load_s: seconds from its start until it had answered.
     memory_limit: bytes of host memory above which it has outgrown its plan, 0: unknown. plan: the table of its
     memory."""
 
@@ -83,6 +84,7 @@ class Record:
     engine: str = ""
     dialect: str = ""
     ctx: int = 0
+    load_s: float | None = None
     memory_limit: int = 0
     plan: str = ""
 

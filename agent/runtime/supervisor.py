@@ -17,9 +17,10 @@ from typing import cast
 
 import httpx2
 
-from agent.config.profile import Profile, Rung, rungs
+from agent.config.profile import NAMES, Profile, Rung, rungs
 from agent.errors import AgentError, RuntimeFailure
 from agent.events import Endpoint, ServerState
+from agent.progress import Phase, Report
 from agent.runtime.canary import Verdict, sing
 from agent.runtime.command import Files, build_command, engine_environment
 from agent.runtime.dialect import Dialect
@@ -38,7 +39,6 @@ from agent.runtime.template import LaunchTemplate
 CRASHES, CRASH_WINDOW = 2, 600.0  # more crashes than this within so many seconds: it would crash for ever
 PATIENCE = 15.0  # seconds; the main loop answers between two batches of a prompt, which take up to a few seconds
 DRAFTERS = ("dflash", "mtp")  # what drafts in every reply, not only where text repeats itself
-NAMES = {"dflash": "DFlash", "mtp": "MTP", "ngram": "n-gram drafts", "plain": "no drafts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Supervisor:
     def __init__(
         self,
         profile: Profile,
-        provide: Callable[[Callable[[str], None]], Awaitable[Provision]],
+        provide: Callable[[Report], Awaitable[Provision]],
         env: Mapping[str, str],
         home: Home,
         publish: Callable[[ServerState], None],
@@ -163,7 +163,7 @@ class Supervisor:
         starting = FileLock(self._home.start_lock)
         try:
             if not starting.take():
-                self._phase("another window is starting the engine")
+                self._report(Phase("look", "another window is starting the engine"))
                 await starting.wait()
             endpoint, note = await self._find_or_launch()
         except (AgentError, OSError) as error:
@@ -191,23 +191,23 @@ class Supervisor:
             endpoint = await self._adopt(record, suspicion)
             if endpoint is not None:
                 return endpoint, ""
-            self._phase("restarting the engine")
+            self._report(Phase("load", "restarting the engine"))
         if mine is not None and not mine.alive:
             await self._count_crash(mine)
         if record is not None:
             await end_keeper(self._home, record.keeper)
             await self._take_lease()
-        return await self._launch(await self._provide(self._phase))
+        return await self._launch(await self._provide(self._report))
 
     async def _take_lease(self) -> None:
         """A keeper that is about to end its engine holds the lease to the last."""
         if not self._lease.take():
-            self._phase("waiting for the last engine to end")
+            self._report(Phase("look", "waiting for the last engine to end"))
             await self._lease.wait()
 
     async def _adopt(self, record: Record, suspicion: str) -> Endpoint | None:
         """The endpoint of an engine that runs already; None when it has to be started anew."""
-        self._phase("looking at the running engine")
+        self._report(Phase("look", "looking at the running engine"))
         url = f"http://127.0.0.1:{record.port}"
         try:
             async with open_client(url, record.key, local=True) as client:
@@ -296,7 +296,7 @@ class Supervisor:
                 if smaller is None:
                     raise
                 plan = smaller
-                self._phase(f"not enough memory; trying a context of {plan.ctx}")
+                self._report(Phase("load", f"not enough memory; trying a context of {plan.ctx}"))
                 continue
             provision.planner.worked(rung, plan)
             return endpoint
@@ -311,7 +311,7 @@ class Supervisor:
             model=files.model,
             profile=self._profile.name,
             keep_alive=self._keep_alive,
-            report=self._phase,
+            report=self._report,
         )
         self._record = record
         try:
@@ -322,15 +322,16 @@ class Supervisor:
             raise
         found = {"tok_s": verdict.tok_s, "acceptance": verdict.acceptance, "plan": table(plan)}
         known = {"engine": dialect.version, "dialect": dialect.name, "ctx": plan.ctx}
+        seconds = time.time() - record.launched
         grown = limit(record.pid, plan, self._slack)
-        self._record = replace(record, rung=rung, memory_limit=grown, **known, **found)
+        self._record = replace(record, rung=rung, memory_limit=grown, load_s=seconds, **known, **found)
         write_record(self._home.record, self._record)
-        return endpoint
+        return replace(endpoint, plan=self._record.plan)
 
     async def _check(self, record: Record, rung: Rung, template: LaunchTemplate | None) -> tuple[Endpoint, Verdict]:
         """Raises LaunchFailed."""
         drafts = rung in DRAFTERS
-        self._phase("checking its answers" if drafts else "checking")
+        self._report(Phase("check", "checking its answers" if drafts else "checking"))
         try:
             async with open_client(f"http://127.0.0.1:{record.port}", record.key, local=True) as client:
                 endpoint = await self._inspect(client, record, rung)
@@ -358,7 +359,7 @@ class Supervisor:
         url = f"http://127.0.0.1:{record.port}"
         wanted = rungs(self._profile)[0]
         known = Endpoint(url, record.key, self._profile.title, profile=self._profile.name, rung=rung, wanted=wanted)
-        return await inspect(client, known)
+        return await inspect(client, replace(known, plan=record.plan))
 
     # ---- watching
     def _watch(self) -> None:
@@ -388,10 +389,11 @@ class Supervisor:
         else:
             self._become(ServerState("stopped"))
 
-    def _phase(self, phase: str) -> None:
-        self._become(ServerState("starting", phase=phase))
+    def _report(self, phase: Phase) -> None:
+        self._become(ServerState("starting", phase))
 
     def _become(self, state: ServerState) -> None:
+        state = replace(state, model=self._profile.title)
         if state != self._state:
             self._state = state
             with contextlib.suppress(RuntimeError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import unicodedata
 
+from pydantic import ConfigDict
+
 from agent.errors import ToolFailure
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
@@ -20,6 +22,8 @@ WIDTH = 300  # characters of a line that are compared
 
 
 class EditParams(Params):
+    model_config = ConfigDict(extra="forbid")  # `line` or `regex` would mean another change than the one made
+
     file: str
     find: str
     replace: str

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from agent.errors import ToolFailure
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
@@ -21,20 +24,28 @@ class ReadParams(Params):
     offset: int = 1
 
 
+def nothing(_file: Path) -> str:
+    return ""
+
+
 class Read:
+    """`beside`: what the model should know of the place of a file, given with its text; mostly empty."""
+
     name = "read"
     params = ReadParams
 
-    def __init__(self, workspace: Workspace, seen: Seen) -> None:
+    def __init__(self, workspace: Workspace, seen: Seen, beside: Callable[[Path], str] = nothing) -> None:
         self.description = description_of("read")
+        self._beside = beside
         self._workspace = workspace
         self._seen = seen
 
     def plan(self, params: ReadParams) -> Plan:
         place = Place.of(self._workspace, params.file)
-        if not place.outside:  # what lies outside is not even looked at before the user allows it
+        free = self._workspace.readable(place.path)
+        if free:  # what lies outside is not even looked at before the user allows it
             check_plain(place.path, place.name, folder=True)
-        return Plan("read", place.name, (str(place.path),), outside=place.outside)
+        return Plan("read", place.name, (str(place.path),), outside=not free)
 
     async def run(self, params: ReadParams, ctx: ToolContext) -> ToolOutput:
         place = Place.of(self._workspace, params.file)
@@ -54,7 +65,9 @@ class Read:
             return ToolOutput(f"{name} is empty.")
         if not content.is_text:
             return ToolOutput(f"{name} is not text but binary ({len(content.data)} bytes).", failed=True)
-        return ToolOutput(_window(content.lines, name, max(1, params.offset), max(1, params.limit)))
+        window = _window(content.lines, name, max(1, params.offset), max(1, params.limit))
+        beside = self._beside(place.path)
+        return ToolOutput(f"{window}\n\n{beside}", window) if beside else ToolOutput(window)
 
 
 def _window(lines: list[str], name: str, start: int, limit: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,32 @@ from agent.tools.bash import Bash
 from agent.tools.edit import Edit
 from agent.tools.jobs import ProcessBook
 from agent.tools.process import Process
-from agent.tools.read import Read
+from agent.tools.read import Read, nothing
 from agent.tools.seen import Seen
 from agent.tools.write import Write
 from agent.workspace.paths import Workspace
 
 
 def build_tools(
-    workspace: Workspace, env: Mapping[str, str], logs: Path, book: ProcessBook, **bash: Any
+    workspace: Workspace,
+    env: Mapping[str, str],
+    logs: Path,
+    book: ProcessBook,
+    *more: Tool,
+    beside: Callable[[Path], str] = nothing,
+    **bash: Any,
 ) -> tuple[Tool, ...]:
-    """`bash`: what that tool alone is given."""
+    """In the order of their names; `more` are those that need other parts of the house. `beside` as for Read;
+    `bash`: what that tool alone is given."""
     seen = Seen()
-    return (
+    own = (
         Bash(workspace, env, logs, book, **bash),
         Edit(workspace, seen),
         Process(book),
-        Read(workspace, seen),
+        Read(workspace, seen, beside),
         Write(workspace, seen),
     )
+    return tuple(sorted((*own, *more), key=lambda tool: tool.name))
 
 
 def tool_schemas(tools: Sequence[Tool]) -> str:

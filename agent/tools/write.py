@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 
+from pydantic import ConfigDict
+
 from agent.errors import ToolFailure
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
@@ -15,6 +17,8 @@ from agent.workspace.paths import Workspace
 
 
 class WriteParams(Params):
+    model_config = ConfigDict(extra="forbid")  # `append` or `line` would mean another file than the one written
+
     file: str
     text: str
 

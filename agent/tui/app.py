@@ -22,9 +22,12 @@ from textual.driver import Driver
 from agent.commands.base import Registry
 from agent.core.permissions import Mode
 from agent.core.session import Session
+from agent.protocols import Setup
+from agent.survey import Ready
 from agent.tui.chat import Chat, welcome_strips
 from agent.tui.composer import Composer, ignore
 from agent.tui.driver import TolerantDriver
+from agent.tui.screens.setup import SetupScreen
 from agent.tui.theme import DFLASH_THEME
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -33,8 +36,8 @@ LAST_RESORT = 5.0  # seconds after a signal until the process ends even with a t
 
 class DflashApp(App[int], inherit_bindings=False):
     """`open_session` is called once the first frame is on the screen, in the running loop. `read_branch` may block: it
-    runs in a thread. `edit` shows a text in the user's editor. `remember` gets each text that was sent. Ends with 0,
-    130 (Ctrl+C twice) or 128 + signal."""
+    runs in a thread. `edit` shows a text in the user's editor. `remember` gets each text that was sent. `setup`: it
+    comes first, for there is no model server yet. Ends with 0, 130 (Ctrl+C twice) or 128 + signal."""
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "leave", show=False)]
@@ -55,6 +58,7 @@ class DflashApp(App[int], inherit_bindings=False):
         first_prompt: str = "",
         commands: Registry | None = None,
         start_notes: Sequence[str] = (),
+        setup: Setup | None = None,
         crash_log: Path | None = None,
     ) -> None:
         super().__init__()
@@ -84,8 +88,18 @@ class DflashApp(App[int], inherit_bindings=False):
 
         self._new_chat = chat
         self._keep = remember
+        self._setup = SetupScreen(setup, self.leave, self.crash) if setup else None
         self.chat = chat(open_session, first_prompt, start_notes)
         self.chat.gauge.mode = mode
+
+    def _begin(self, ready: Ready | None) -> None:
+        """The first run is over: the conversation begins, with what the engine showed of itself."""
+        assert ready is not None
+        self._setup = None
+        for note in (str(ready), ready.note):
+            if note:
+                self.chat.picture.note(note)
+        self.push_screen(self.chat)
 
     def _remember(self, text: str) -> None:
         self._history.append(text)
@@ -115,9 +129,12 @@ class DflashApp(App[int], inherit_bindings=False):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             for number in SIGNALS:
                 loop.add_signal_handler(number, self._signalled, number)
-            loop.add_signal_handler(signal.SIGINT, lambda: self.chat.action_interrupt())
+            loop.add_signal_handler(signal.SIGINT, lambda: (self._setup or self.chat).action_interrupt())
         loop.set_exception_handler(self._loop_failed)
-        self.push_screen(self.chat)
+        if self._setup is None:
+            self.push_screen(self.chat)
+        else:
+            self.push_screen(self._setup, self._begin)
         self.call_after_refresh(gc.freeze)
 
     async def run_async(self, **options: Any) -> int | None:

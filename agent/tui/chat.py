@@ -37,6 +37,7 @@ from agent.tui.status import Status, shows_mode
 from agent.tui.transcript import Transcript
 
 NARROW, LOW = 20, 10  # columns below which a note stands in for the screen; rows below which the frame goes
+STOPPING = "Stopping …"
 TWICE = 2.0  # seconds between the two Ctrl+C that quit
 
 
@@ -82,14 +83,15 @@ class Chat(Screen[None]):
         self.commands = commands
         self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
         composer.complete = self._complete
+        composer.take_back = self._take_back
         self.session: Session | None = None
-        self._unsent: list[str] = [first_prompt] if first_prompt.strip() else []
+        self._unsent: list[Ask] = []
+        self._first_prompt = first_prompt
         self._ticking: Timer | None = None
         self._hinting: Timer | None = None
         self._stopped = self._interrupted = 0.0  # when Ctrl+C last stopped a turn, and last asked for a second one
         self._tasks: set[asyncio.Task[None]] = set()
-        for text in notes:
-            self.picture.note(text)
+        self._notes = notes
 
     def compose(self) -> ComposeResult:
         yield self.transcript
@@ -133,13 +135,18 @@ class Chat(Screen[None]):
             self.session = self._open()
         except AgentError as error:
             self.picture.note(str(error), "error")
+        for text in self._notes:  # opening may have added to them
+            self.picture.note(text)
+        if self.session is None:
             self._show()
             return
         self.gauge.mode = self.session.mode
         pump = Pump(self._fold, self._show, self._fail)
         self.spawn(loop.create_task(pump.run(self.session.subscribe()), name="pump"))
-        for text in self._unsent:
-            self.session.submit(text)
+        if self._first_prompt.strip():
+            self._take(self._first_prompt, queued=True)
+        for ask in self._unsent:
+            self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed)
         self._unsent.clear()
         self.picture.queue = ()
         self._show()
@@ -187,7 +194,8 @@ class Chat(Screen[None]):
 
     @on(Keyboard.Typed)
     def _typed(self, message: Keyboard.Typed) -> None:
-        if self.session is not None and not self.session.type_into(message.process_id, message.text):
+        processes = self.session.processes if self.session is not None else None
+        if processes is None or not processes.type_into(message.process_id, message.text):
             self._note("Nobody reads that any more.", "warning")
 
     # ---- what the user does
@@ -195,20 +203,23 @@ class Chat(Screen[None]):
     def _sent(self, message: Composer.Sent) -> None:
         self._hint("")
         self.transcript.follow()
-        if written := self.commands.read(message.text):
+        self._take(message.text, queued=message.queued)
+
+    def _take(self, text: str, *, queued: bool) -> None:
+        if written := self.commands.read(text):
             self._command(*written)
         else:
-            self._say(message.text, queued=message.queued)
+            self._say(Ask(text), queued=queued)
 
-    def _say(self, text: str, *, queued: bool) -> None:
+    def _say(self, ask: Ask, *, queued: bool) -> None:
         if self.session is None:
-            self._unsent.append(text)
-            self.picture.queue = tuple((waiting, "queued") for waiting in self._unsent)
+            self._unsent.append(ask)
+            self.picture.queue = tuple((waiting.shown or waiting.text, "queued") for waiting in self._unsent)
             self._show()
         elif self.session.running and not queued:
-            self.session.steer(text)
+            self.session.steer(ask.text)
         else:
-            self.session.submit(text)
+            self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed)
 
     def _command(self, command: Command | None, name: str, argument: str) -> None:
         if command is None:
@@ -224,10 +235,11 @@ class Chat(Screen[None]):
 
     async def _answer(self, answer: Answer) -> None:
         match answer:
-            case Said(text=text, level=level):
-                self._note(text, level)
-            case Ask(text=text):
-                self._say(text, queued=True)
+            case Said(text=text, level=level, draw=draw):
+                self.picture.note(text, level, draw)
+                self._show()
+            case Ask():
+                self._say(answer, queued=True)
             case Open() if self.session is not None and self.session.running:
                 self._note("A turn is running; stop it first (Esc).", "warning")
             case Open(session_id=session_id):
@@ -277,11 +289,20 @@ class Chat(Screen[None]):
             self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
 
     async def _cancel(self, session: Session) -> None:
-        self._give_back("\n\n".join(await session.cancel()))
+        self._hint(STOPPING)
+        unsent = await session.cancel()
+        if self.status.hint == STOPPING:
+            self._hint("")
+        self._give_back("\n\n".join(unsent))
+
+    def _take_back(self) -> str:
+        return "\n\n".join(self.session.take_back()) if self.session is not None else ""
 
     def _give_back(self, text: str) -> None:
-        if text and not self.composer.text.strip():
-            self.composer.put(text)
+        """Before what is being written: it was said before."""
+        if text:
+            written = self.composer.whole()
+            self.composer.put(f"{text}\n\n{written}" if written.strip() else text)
 
     @on(Approval.Answered)
     def _answered(self, message: Approval.Answered) -> None:

@@ -33,6 +33,10 @@ def ignore(_text: str) -> None:
     pass
 
 
+def nothing_waits() -> str:
+    return ""
+
+
 def no_offers(_text: str, _cursor: int) -> Sequence[Offer]:
     return ()
 
@@ -63,6 +67,7 @@ class Composer(TextArea):
         self.cursor_blink = False  # an idle screen writes nothing: blinking costs 3 % of a core all day
         self.menu = Completion()
         self.complete: Callable[[str, int], Sequence[Offer]] = no_offers  # text, characters before the cursor
+        self.take_back: Callable[[], str] = nothing_waits  # what was sent and not read yet; it is then no longer sent
         self._past = list(history)
         self._remember = remember
         self._at: int | None = None
@@ -152,6 +157,8 @@ class Composer(TextArea):
                 self.post_message(self.NextMode())
             case "tab":
                 pass
+            case "up" if not self.text and (unread := self.take_back()):
+                self.put(unread)
             case "up" if self.cursor_at_first_line:
                 return self._recall(-1)
             case "down" if self.cursor_at_last_line:

@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent.commands.numbers import clock as clock
+from agent.commands.numbers import compact as compact
 from agent.messages import Timings
 
 if TYPE_CHECKING:
     from agent.tui.picture import End
-
-
-def compact(count: float) -> str:
-    """12400 -> 12.4k, 32768 -> 32k."""
-    if count < 1000:
-        return str(int(count))
-    thousands = count / 1000
-    if count % 1024 == 0 and count >= 4096:
-        return f"{count // 1024:.0f}k"
-    return f"{thousands:.1f}k" if thousands < 100 else f"{thousands:.0f}k"
-
-
-def clock(seconds: float) -> str:
-    seconds = max(0, int(seconds))
-    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60:02} s"
 
 
 def rate(timings: Sequence[Timings]) -> float | None:

@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 from agent.events import (
     AssistantAdded,
     CallDelta,
-    DownloadProgress,
+    Compacted,
+    Compacting,
     Endpoint,
     Event,
     PermissionAsked,
@@ -29,14 +30,15 @@ from agent.events import (
 )
 from agent.messages import Timings
 
-Activity: TypeAlias = Literal["idle", "waiting", "reading", "writing", "tool", "asking"]
+Activity: TypeAlias = Literal["idle", "waiting", "reading", "writing", "tool", "asking", "compacting"]
 WINDOW = 2.0  # seconds of the moving rate
 CHARACTERS_PER_TOKEN = 3.6  # until the first reply of the session has told its own
 
 
 @dataclass(slots=True)
 class Gauge:
-    """`since`: monotonic seconds when the present activity began; `heard`: when the last piece of a reply came."""
+    """`since`: monotonic seconds when the present activity began; `heard`: when the last piece of a reply came.
+    `words`: of a summary, so far."""
 
     activity: Activity = "idle"
     since: float = 0.0
@@ -44,15 +46,18 @@ class Gauge:
     server: ServerState | None = None
     server_since: float = 0.0
     endpoint: Endpoint | None = None
+    model: str = ""
     mode: str = "ask"
     branch: str = ""
     timings: list[Timings] = field(default_factory=list[Timings])
     context: int | None = None
     prefill: PrefillProgress | None = None
-    download: DownloadProgress | None = None
     processes: tuple[Process, ...] = ()
+    prefill_at: float = 0.0
+    words: int = 0
     _ratio: float = CHARACTERS_PER_TOKEN
     _written: int = 0
+    _in_turn: bool = False
     _window: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])
 
     @property
@@ -76,14 +81,14 @@ class Gauge:
     def apply(self, event: Event, now: float) -> None:
         match event:
             case TurnStarted(steered=False):
-                self.timings = []
+                self.timings, self._in_turn = [], True
                 self._become("waiting", now)
             case StepStarted():
                 self._written, self.prefill = 0, None
                 self._window.clear()
                 self._become("waiting", now)
             case PrefillProgress():
-                self.prefill = event
+                self.prefill, self.prefill_at = event, now
                 self._become("reading", now)
             case TextDelta(text=text) | ThinkingDelta(text=text) | CallDelta(text=text):
                 self._become("writing", now)
@@ -99,6 +104,7 @@ class Gauge:
             case ResultAdded() if self.activity != "idle":
                 self._become("waiting", now)
             case TurnEnded():
+                self._in_turn = False
                 self._window.clear()
                 self._become("idle", now)
             case _:
@@ -106,14 +112,22 @@ class Gauge:
 
     def _beside(self, event: Event, now: float) -> None:
         match event:
+            case Compacting(words=None):
+                self.prefill = None
+                self._become("waiting" if self._in_turn else "idle", now)
+            case Compacting(words=words):
+                self.words = words or 0
+                self._become("compacting", now)
+            case Compacted(after=after):
+                self.context = after
             case ServerChanged(state=state):
                 if self.server is None or self.server.kind != state.kind:
                     self.server_since = now
-                self.server, self.endpoint, self.download = state, state.endpoint or self.endpoint, None
+                if state.model and state.model != self.model:
+                    self.model, self.endpoint = state.model, None
+                self.server, self.endpoint = state, state.endpoint or self.endpoint
             case SettingsChanged(key="mode", value=value):
                 self.mode = value
-            case DownloadProgress():
-                self.download = event
             case ProcessesChanged(processes=processes):
                 self.processes = processes
             case _:
@@ -125,7 +139,8 @@ class Gauge:
 
     def _reply(self, event: AssistantAdded, now: float) -> None:
         timings, usage = event.message.timings, event.message.usage
-        self.timings.append(timings)
+        if timings != Timings():  # a reply that was stopped has none
+            self.timings.append(timings)
         if timings.predicted_n and self._written > 20:
             self._ratio = min(8.0, max(1.0, self._written / timings.predicted_n))
         if usage.prompt_tokens is not None:

@@ -4,9 +4,11 @@ them; notes are beside the conversation and vanish with the screen. Knows nothin
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
+from agent.commands.base import Line
 from agent.events import (
     AssistantAdded,
     CallDelta,
@@ -30,7 +32,8 @@ from agent.events import (
 )
 from agent.messages import AssistantMessage, Timings, ToolCall
 
-CallState: TypeAlias = Literal["writing", "planned", "asking", "running", "ok", "failed"]
+CallState: TypeAlias = Literal["writing", "planned", "asking", "running", "ok", "failed", "cut"]
+BROKEN_MOST = 2_000  # characters of a reply that broke off, to be seen beside the one that takes its place
 OUTPUT_MOST = 200_000  # characters of live output kept for the screen
 
 
@@ -72,6 +75,7 @@ class Call(Entry):
     tail: str = ""  # of a running call: what stands behind the output and may still change
     seconds: float = 0.0
     denied: bool = False
+    mending: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -81,12 +85,16 @@ class End(Entry):
     seconds: float = 0.0
     waited: float = 0.0
     timings: tuple[Timings, ...] = ()
+    text: str = ""
 
 
 @dataclass(slots=True)
 class Note(Entry):
+    """`draw`: its rows for a width, where it is laid out; `text` is then its plain form."""
+
     level: Literal["info", "warning", "error"] = "info"
     text: str = ""
+    draw: Callable[[int], Sequence[Line]] | None = None
 
 
 class Picture:
@@ -99,16 +107,21 @@ class Picture:
         self._by_key: dict[str, Entry] = {}
         self._open: list[str] = []
         self._timings: list[Timings] = []
-        self._notes = 0
+        self._notes = self._compactions = 0
 
     @property
     def conversation(self) -> list[Entry]:
         """Without the notes: what durable events alone draw."""
         return [e for e in self.entries if not isinstance(e, Note)]
 
-    def note(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+    def note(
+        self,
+        text: str,
+        level: Literal["info", "warning", "error"] = "info",
+        draw: Callable[[int], Sequence[Line]] | None = None,
+    ) -> None:
         self._notes += 1
-        self._add(Note(f"note-{self._notes}", level=level, text=text))
+        self._add(Note(f"note-{self._notes}", level=level, text=text, draw=draw))
 
     def apply(self, event: Event) -> None:
         match event:
@@ -154,15 +167,20 @@ class Picture:
 
     def _beside(self, event: Event) -> None:
         match event:
-            case Compacted(dropped_messages=count):
-                text = f"Conversation compacted: {count} messages became a summary."
-                self._add(End(f"compacted-{len(self.entries)}", outcome="compacted", detail=text))
+            case Compacted():
+                end = End(f"compacted-{self._compactions}", outcome="compacted", detail=event.sentence)
+                self._compactions += 1
+                end.text = event.summary
+                self._add(end)
             case SettingsChanged(key="mode", value=value):
                 self.mode = value
             case QueueChanged(texts=texts, steering=steering):
                 self.queue = tuple((text, "next" if n < steering else "queued") for n, text in enumerate(texts))
             case StepRetrying(attempt=attempt, why=why):
+                broken = self._by_key.get(next((k for k in reversed(self._open) if k.startswith("text-")), ""))
                 self._drop_open()
+                if isinstance(broken, Answer):
+                    self.note(broken.text[-BROKEN_MOST:])
                 self.note(f"Trying again ({attempt}): {why}", "warning")
             case Notice(level=level, text=text):
                 self.note(text, level)
@@ -235,11 +253,16 @@ class Picture:
         for call in message.calls:
             entry = self._call(call.id)
             entry.tool, entry.title = call.name, summary_of(call)
+            if call.recovered:
+                entry.mending = ("recovered",)
+        for n, call in enumerate(message.cut):
+            self._add(Call(f"cut-{message.id}-{n}", tool=call.name, state="cut", preview=call.arguments))
 
     def _planned(self, plan: CallPlanned) -> Call:
         call = self._call(plan.call_id)
         call.tool, call.kind, call.title = plan.tool, plan.kind, plan.title or call.title
         call.command, call.preview = plan.command, plan.preview
+        call.mending = (*(m for m in call.mending if m == "recovered"), *plan.mending)
         return call
 
     def _result(self, event: ResultAdded) -> None:

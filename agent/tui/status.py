@@ -15,10 +15,9 @@ from textual.widget import Widget
 from agent.tui import figures, theme
 from agent.tui.cells.paper import clean, console, one_line
 from agent.tui.gauge import Gauge
+from agent.tui.prefill import prefill_part
 
-BLOCKS = " ▏▎▍▌▋▊▉█"
 LEVELS = "▁▂▃▄▅▆▇█"
-BAR = 8
 MODES = {"ask": theme.quiet, "accept-edits": theme.blue, "plan": theme.warn, "auto": theme.good}
 DRAFTING = {"dflash": "DFlash", "mtp": "MTP", "ngram": "ngram"}
 Part = tuple[str, Style]
@@ -41,8 +40,8 @@ def shows_mode(gauge: Gauge, label: str, now: float, width: int) -> bool:
 
 def _fitting(gauge: Gauge, label: str, now: float, room: int) -> list[list[Part]]:
     """What goes on now is worth more than the model's name where there is no room for both."""
-    parts = _parts(gauge, label, now)
     kept = [] if gauge.mode == "ask" else [_mode(gauge)]
+    parts = _parts(gauge, label, now, room - _cells(kept) - 2 * len(kept))
     if gauge.busy and len(parts) > 1 and _cells([*parts[:2], *(k for k in kept if k not in parts[:2])]) > room:
         del parts[0]
     while _cells(parts) > room and len(droppable := [p for p in parts if p not in kept]) > 1:
@@ -62,8 +61,8 @@ def _mode(gauge: Gauge) -> list[Part]:
     return [(gauge.mode, MODES.get(gauge.mode, theme.quiet))]
 
 
-def _parts(gauge: Gauge, label: str, now: float) -> list[list[Part]]:
-    busy = _server(gauge, now) or _activity(gauge, now)
+def _parts(gauge: Gauge, label: str, now: float, room: int) -> list[list[Part]]:
+    busy = _server(gauge, now) or _activity(gauge, now, room)
     parts: list[list[Part]] = [_model(gauge, label)]
     if busy:
         parts.append(busy)
@@ -79,7 +78,7 @@ def _parts(gauge: Gauge, label: str, now: float) -> list[list[Part]]:
 
 def _model(gauge: Gauge, label: str) -> list[Part]:
     endpoint = gauge.endpoint
-    name = clean(endpoint.model if endpoint and endpoint.model and endpoint.attached else label)
+    name = clean((endpoint.model if endpoint and endpoint.attached else "") or gauge.model or label)
     part: list[Part] = [(one_line(name.rpartition("/")[2].removesuffix(".gguf"), 28), theme.ink)]
     if endpoint and endpoint.speculative:  # what the server does, never what the profile wished
         part.append((f" ▸{DRAFTING.get(endpoint.rung, 'drafts')}", theme.accent))
@@ -92,20 +91,25 @@ def _server(gauge: Gauge, now: float) -> list[Part]:
         return []
     if state.kind == "failed":
         return [("engine failed", theme.bad)]
-    if gauge.download:
-        done, total = gauge.download.done / 1e9, gauge.download.total / 1e9
-        return [(f"fetching {done:.1f} of {total:.1f} GB  {gauge.download.rate / 1e6:.0f} MB/s", theme.blue)]
-    what = clean(state.phase) or state.kind
-    return [(what, theme.blue), (f" {figures.clock(now - gauge.server_since)}", theme.quiet)]
+    phase = state.phase
+    if phase is None:
+        return [(state.kind, theme.blue), (f" {figures.clock(now - gauge.server_since)}", theme.quiet)]
+    words = clean(phase.words)
+    if phase.total:
+        return [(f"{words} ", theme.blue), (" · ".join(phase.figures), theme.quiet)]
+    return [(words, theme.blue), (f" {figures.clock(now - gauge.server_since)}", theme.quiet)]
 
 
-def _activity(gauge: Gauge, now: float) -> list[Part]:
+def _activity(gauge: Gauge, now: float, room: int) -> list[Part]:
     elapsed = now - gauge.since
     match gauge.activity:
         case "waiting":
             return [(f"waiting {figures.clock(elapsed)}", theme.quiet)]
         case "writing" if gauge.silent(now):
             return [(f"waiting {figures.clock(now - gauge.heard)}", theme.warn)]
+        case "compacting":
+            so_far = f" · {gauge.words:,} words" if gauge.words else ""
+            return [(f"compacting {figures.clock(elapsed)}{so_far}", theme.blue)]
         case "tool" | "idle" if any(p.asks is not None for p in gauge.processes):
             return [("waiting for you", theme.warn)]
         case "tool":
@@ -113,14 +117,7 @@ def _activity(gauge: Gauge, now: float) -> list[Part]:
         case "asking":
             return [("waiting for you", theme.warn)]
         case "reading" if gauge.prefill:
-            p = gauge.prefill
-            share = p.processed / p.total if p.total else 0.0
-            words = f"reading {figures.compact(p.processed)} of {figures.compact(p.total)} tokens "
-            left = ""
-            fresh = p.processed - p.cache
-            if fresh > 0 and p.time_ms > 0 and p.total > p.processed:
-                left = f" {figures.clock((p.total - p.processed) * p.time_ms / fresh / 1000 + 0.5)} left"
-            return [(words, theme.quiet), (bar(share), theme.accent), (left, theme.quiet)]
+            return prefill_part(gauge.prefill, now - gauge.prefill_at, room)
         case _:
             return []
 
@@ -133,13 +130,6 @@ def _running(gauge: Gauge) -> list[list[Part]]:
     if others:
         part.append((f"{' + ' if part else ''}{others} running", theme.quiet))
     return [part] if part else []
-
-
-def bar(share: float) -> str:
-    """Eight cells."""
-    eighths = round(max(0.0, min(1.0, share)) * BAR * 8)
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (BLOCKS[rest] if rest else "")).ljust(BAR)
 
 
 def _speed(gauge: Gauge, now: float) -> list[list[Part]]:

@@ -158,7 +158,7 @@ class Transcript(ScrollView, can_focus=False):
             for text, kind in self._picture.queue
         ]
         if self._tail:
-            self._tail.append(BLANK)
+            self._tail += [Strip([Segment("  Up takes back what waits", theme.faint)]), BLANK]
         self._total = total + len(self._tail)
         self.virtual_size = Size(max(1, self.size.width - 1), self._total)
         if self._following:

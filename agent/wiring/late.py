@@ -46,6 +46,13 @@ class LateModel:
         finally:
             await stream.aclose()
 
+    async def read_ahead(self, request: ModelRequest) -> int | None:
+        return await (await self.ready()).read_ahead(request)
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """Tokens of the request as the server counts them; None where it cannot say."""
+        return await (await self.ready()).count(request)
+
     async def _with_drafts(self, end: FinishChunk, before: Totals) -> FinishChunk:
         after = await self._totals() if self._totals else None
         found = drafts_between(before, after, end.usage.generated_tokens or 0) if after else None

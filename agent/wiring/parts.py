@@ -17,19 +17,18 @@ from agent.commands.base import Registry
 from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
-from agent.events import DurableEvent, ServerState
-from agent.protocols import Journal, ModelClient, Server, Tool
-from agent.runtime.record import Home
+from agent.events import DurableEvent, Event, Process, ProcessesChanged
+from agent.protocols import Journal, ModelClient, Tool
 from agent.speech import tell
 from agent.wiring.options import Options
 
 if TYPE_CHECKING:
-    from agent.config.profile import Profile
     from agent.core.session import Session
-    from agent.runtime.metrics import Totals
+    from agent.wiring.skills import Extensions
 
 LOG_BYTES = 2_000_000
 PATIENCE = 30.0  # seconds that the user has to answer a command that asks, before the model is told
+ASSUMED_CONTEXT = 32_768  # tokens, where a server of the user's own has not been asked yet
 
 
 class SystemClock:
@@ -46,6 +45,7 @@ class Parts:
     def __init__(self, options: Options, env: Mapping[str, str], *, can_ask: bool) -> None:
         from agent.store.archive import FileArchive
         from agent.tools.jobs import ProcessBook
+        from agent.wiring.choice import ServerChoice
         from agent.wiring.late import LateModel
         from agent.wiring.wall import home_warning, settings_for
         from agent.workspace.paths import Workspace
@@ -56,90 +56,109 @@ class Parts:
         self.trust = Trust(self.paths.state / "trust.json", everything=options.trust)
         _log_to(self.paths.logs / "dflash-agent.log")
         self.settings, warnings = settings_for(options.folder, self.paths, self.trust)
-        self.warnings = (*home_warning(options.folder, env), *warnings)
         self.archive = FileArchive(self.paths.sessions)
-        self.profile: Profile | None = None
-        if not options.server:
-            from agent.wiring.engine import chosen_profile
-
-            self.profile = chosen_profile(options, self.paths)
         self.workspace = Workspace(options.folder, options.extra)
         self.book = ProcessBook()
         self.can_ask = can_ask
         self.session: Session | None = None
-        self._totals: Callable[[], Awaitable[Totals | None]] | None = None
-        self.server: Server = self._server()
-        self.model = LateModel(self._client, self.server.suspect, self._totals)
+        self.server = ServerChoice(options, self.paths, env, self._publish)
+        self.registry = self._commands()
+        self.extensions: Extensions | None = None
+        self.start_notes: list[str] = [*home_warning(options.folder, env), *warnings]
+        self.model = LateModel(self._client, self.server.suspect, self.server.totals)
         self._warming: asyncio.Task[Any] | None = None
 
+    @property
+    def context(self) -> int:
+        """Tokens, as far as they are known before the engine has been asked."""
+        return self.options.ctx or (self.server.profile.ctx if self.server.profile else ASSUMED_CONTEXT)
+
     # ---- building
-    def _server(self) -> Server:
-        if self.options.server:
-            from agent.runtime.attached import Attached
-
-            attached = Attached(self.options.server, self.env, self._publish, self.options.ctx)
-            self._totals = attached.totals
-            return attached
-        from agent.wiring.engine import supervisor
-
-        assert self.profile is not None
-        home = Home.of(self.paths.state, self.profile)
-        return supervisor(self.profile, home, self.paths, self.env, self.options.offline, self._publish)
-
     def _client(self) -> ModelClient:
         from agent.model.client import OpenAIModel
 
         for name in [n for n in os.environ if n.startswith("OPENAI_")]:
             del os.environ[name]  # the library reads keys, addresses and headers of a cloud from there
-        return OpenAIModel(self.server.ensure_ready)
+        return OpenAIModel(self.server.ensure_ready, self._sampling)
 
-    def _publish(self, state: ServerState) -> None:
+    def _publish(self, event: Event) -> None:
         if self.session is not None:
-            self.session.server_changed(state)
+            self.session.publish(event)
+
+    def _processes_changed(self, processes: tuple[Process, ...]) -> None:
+        self._publish(ProcessesChanged(processes))
 
     def open_session(self) -> Session:
         """Raises ConfigError when the session to resume is not there."""
         from agent.core.session import Session
-        from agent.model.repair import repair_arguments
-        from agent.prompt.instructions import read_instructions
+        from agent.model.calls import LenientCalls
+        from agent.model.tokens import Tokens
+        from agent.prompt.instructions import Instructions, byte_limit
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
+        from agent.tools.skill import SkillTool
         from agent.wiring.wall import sandbox_for
 
+        if self.session is None and self.server.profile and self.server.profile.note:
+            self.start_notes.append(self.server.profile.note)
+        instructions = Instructions(self.options.folder, self.paths.config, byte_limit(self.context))
+        if instructions.cut:
+            self.start_notes.append(f"Too long for the context and cut: {', '.join(map(str, instructions.cut))}.")
+        extensions = self._extensions()
+        lent = tuple(Path(os.path.realpath(s.folder)) for s in extensions.book.found.skills)
         tools: tuple[Tool, ...] = build_tools(
-            self.workspace,
+            replace(self.workspace, lent=lent),
             self.env,
             self.paths.logs,
             self.book,
+            SkillTool(extensions.book, self._holds),
+            beside=lambda file: instructions.below(file, self._holds),
             patience=PATIENCE if self.can_ask else 0,
             sandbox=sandbox_for(self.settings, self.workspace, self.env),
         )
         journal, past = self._journal()
-        instructions = read_instructions(self.options.folder, self.paths.config)
         self.session = Session(
             model=self.model,
             tools=tools,
             tools_json=tool_schemas(tools),
-            system=build_system_prompt(self.options.folder, instructions),
+            system=build_system_prompt(self.options.folder, extensions.book.introduction(), instructions.text),
             journal=journal,
             clock=SystemClock(),
-            repair=repair_arguments,
+            reader=LenientCalls(),
             past=past,
             mode=self.options.mode,
             can_ask=self.can_ask,
             max_steps=self.options.max_turns,
-            max_tokens=self.profile.reply_limit if self.profile else None,
+            max_tokens=self._reply_limit(),
             prefix=self.archive.prefix(journal.session_id) if past else None,
             processes=self.book,
+            counter=Tokens(self.server.ensure_ready, self.model.count, _encoding),
+            thinking=self.server.profile.thinking if self.server.profile else None,
         )
         self.session.server_changed(self.server.state)
+        self.book.on_change = self._processes_changed
+        self._processes_changed(self.book.list())
         self._warming = asyncio.get_running_loop().create_task(self._warm())
         return self.session
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know at the start."""
-        return (*((self.profile.note,) if self.profile and self.profile.note else ()), *self.warnings)
+    def _sampling(self) -> Mapping[str, Any]:
+        """As the profile says; what the server was started with, where there is none."""
+        return self.server.profile.sampling.model_dump(exclude_none=True) if self.server.profile else {}
+
+    def _reply_limit(self) -> int | None:
+        return self.server.profile.reply_limit if self.server.profile else None
+
+    def change(self, profile: str) -> None:
+        """Another profile's engine for the running session. Raises AgentError."""
+
+        async def idle() -> None:
+            while self.opened().running:
+                await self.opened().idle()
+
+        def changed() -> None:
+            self.opened().max_tokens = self._reply_limit()
+
+        self.server.change(profile, idle, changed)
 
     def opened(self) -> Session:
         """Raises AgentError before the session is there, or where it could not be opened."""
@@ -147,29 +166,63 @@ class Parts:
             raise AgentError("There is no conversation yet.")
         return self.session
 
-    def commands(self) -> Registry:
+    def _extensions(self) -> Extensions:
+        """Built once; a further session looks anew at what there is."""
+        from agent.wiring.skills import Extensions
+
+        if self.extensions is None:
+            self.extensions = Extensions(
+                self.options.folder,
+                self.paths,
+                self.env,
+                self.trust,
+                context=self.context,
+                mode=lambda: self.opened().mode,
+                holds=self._holds,
+            )
+            self.registry.add(*self.extensions.own_commands(self.registry))
+            self.start_notes += self.extensions.start_notes()
+        self.extensions.book.refresh()
+        self.registry.add(*self.extensions.commands())
+        return self.extensions
+
+    def _holds(self, text: str) -> bool:
+        return self.session is not None and self.session.holds(text)
+
+    def _commands(self) -> Registry:
         from agent import __version__
-        from agent.commands.conversation import mode_command
+        from agent.commands.cache import cache_command
+        from agent.commands.context import compact_command, context_command
+        from agent.commands.conversation import mode_command, thinking_command
+        from agent.commands.model import model_command
         from agent.commands.processes import processes_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
-        from agent.wiring.room import AttachedRoom, OwnRoom, examine
+        from agent.commands.speed import speed_command
+        from agent.wiring.engine import chosen_profile
+        from agent.wiring.room import examine
 
-        folder, profile = str(self.options.folder), self.profile
-        own = OwnRoom(Home.of(self.paths.state, profile)) if profile else None
-        label = profile.title if profile else f"attached to {self.options.server}"
-        registry = Registry(
+        def doctor() -> Awaitable[str]:
+            profile = self.server.profile or chosen_profile(self.options, self.paths, self.env)
+            return examine(profile, self.paths, self.env, self.options.folder)
+
+        server = self.server
+        return Registry(
             [
                 *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
+                thinking_command(self.opened),
                 processes_command(self.book),
-                server_command(lambda: self.server, own or AttachedRoom(lambda: self.server), profile is None),
-                status_command(self.opened, folder, label, __version__),
+                compact_command(self.opened),
+                context_command(self.opened),
+                speed_command(self.opened),
+                cache_command(self.opened, server.ensure_ready),
+                model_command(server.survey, lambda: server.choice, self.change),
+                server_command(lambda: server, server, lambda: server.profile is None),
+                status_command(self.opened, str(self.options.folder), lambda: server.label, __version__),
+                doctor_command(doctor),
             ]
         )
-        if profile:
-            registry.add(doctor_command(lambda: examine(profile, self.paths, self.env, self.options.folder)))
-        return registry
 
     def reopen(self, session_id: str | None) -> Session:
         """Another session in the place of the one before, which must be closed; None: a new one."""
@@ -196,6 +249,12 @@ class Parts:
         the server, and again at the first request."""
         with contextlib.suppress(AgentError):
             await asyncio.gather(self.server.ensure_ready(), self.model.ready())
+            if self.session and self._alone():
+                self.session.read_ahead()
+
+    def _alone(self) -> bool:
+        """Whether the engine has nothing else to do and nothing of others to lose: it has one slot for all windows."""
+        return self.can_ask and self.server.alone
 
     async def close(self) -> None:
         from agent.tools.jobs import named
@@ -210,6 +269,12 @@ class Parts:
         if remaining := await self.book.stop_all():
             tell(f"Could not be stopped: {named(remaining)}.")
         await self.server.stop()
+
+
+def _encoding() -> Callable[[str], int]:
+    from agent.model.encoding import o200k
+
+    return o200k()
 
 
 def _log_to(file: Path) -> None:

@@ -69,9 +69,9 @@ def run_headless(options: Options, env: Mapping[str, str], prompt: str, output: 
 
     async def work() -> int:
         session = parts.open_session()
-        for note in parts.warnings:
+        for note in parts.start_notes:
             tell(note)
-        answer = asyncio.create_task(run(session, prompt, output, _to_stdout, tell))
+        answer = asyncio.create_task(run(session, prompt, output, _to_stdout, tell, parts.registry))
 
         def stop() -> None:
             unread.append(True)
@@ -102,7 +102,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
     app = DflashApp(
         parts.open_session,
         reopen=parts.reopen,
-        profile_label=parts.profile.title if parts.profile else "attached",
+        profile_label=parts.server.profile.title if parts.server.profile else "attached",
         folder=options.folder,
         read_branch=lambda: branch_label(options.folder),
         edit=lambda text: edit(text, env),
@@ -110,8 +110,9 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
         history=history.load(),
         remember=history.add,
         first_prompt=first_prompt,
-        commands=parts.commands(),
-        start_notes=parts.notes,
+        commands=parts.registry,
+        start_notes=parts.start_notes,
+        setup=None if parts.server.in_place() else parts.server,
         crash_log=parts.paths.logs / "dflash-agent.log",
     )
 
@@ -126,20 +127,31 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
 
 
 def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
-    """`server`, `doctor` and `setup`. Raises AgentError."""
+    """Raises AgentError."""
+    if arguments.command == "skill":
+        from agent.wiring.trial import run_skill
+
+        return run_skill(arguments, Paths.from_env(env), env)
     from agent.console.commands import run
+    from agent.wiring.choice import ServerChoice
     from agent.wiring.engine import chosen_profile, locator, supervisor
     from agent.wiring.room import other_checks
 
     paths = Paths.from_env(env)
 
-    def profile() -> Profile:
+    def options() -> Options:
         flags = arguments
-        return chosen_profile(
-            Options(Path(), profile=flags.profile, speculation=not flags.no_dflash, ctx=flags.ctx), paths
-        )
+        speculation = not flags.no_dflash
+        return Options(Path(), profile=flags.profile, speculation=speculation, ctx=flags.ctx, offline=flags.offline)
+
+    def profile() -> Profile:
+        return chosen_profile(options(), paths, env)
+
+    def choice() -> ServerChoice:
+        return ServerChoice(options(), paths, env, lambda event: None, own=True)
 
     def make(profile: Profile, home: Home, publish: Callable[[ServerState], None]) -> Supervisor:
         return supervisor(profile, home, paths, env, arguments.offline, publish)
 
-    return run(arguments, paths, env, profile, make, locator(paths), partial(other_checks, paths, env, Path.cwd()))
+    others = partial(other_checks, paths, env, Path.cwd())
+    return run(arguments, paths, env, profile, make, locator(paths), choice, others)

@@ -112,10 +112,20 @@ def write_file(target: Path, data: bytes, name: str) -> None:
         if status is not None and (status.st_nlink > 1 or not _replaceable(target, status)):
             with os.fdopen(os.open(target, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC), "wb") as file:
                 file.write(data)
-            return
-        _replace(target, data, status)
+        else:
+            _replace(target, data, status)
+        if status is not None and status.st_size == len(data):
+            _date_anew(target, status)
     except OSError as error:
         raise ToolFailure(f"Cannot write {_cut(name)}: {_why(error)}.") from error
+
+
+def _date_anew(target: Path, before: os.stat_result) -> None:
+    """Python takes a compiled file for good while size and second of its source are the same: a change made within a
+    second would not be seen."""
+    now = target.stat()
+    if int(now.st_mtime) == int(before.st_mtime):
+        os.utime(target, (now.st_atime, int(now.st_mtime) + 1))
 
 
 def _replaceable(target: Path, status: os.stat_result) -> bool:

@@ -20,10 +20,12 @@ STARTUP_FILES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """`root` and `extra` are resolved folders. Symbolic links are followed to say where a file is."""
+    """`root` and `extra` are resolved folders, and so are `lent`: what lies there may be read freely, and no more.
+    Symbolic links are followed to say where a file is."""
 
     root: Path
     extra: tuple[Path, ...] = ()
+    lent: tuple[Path, ...] = ()
 
     def locate(self, file: str) -> Path:
         """Absolute path of what the model named, its own last link unresolved. Raises ToolFailure."""
@@ -43,6 +45,11 @@ class Workspace:
             return True
         parts = [p.lower() for p in real.relative_to(inside).parts]  # some file systems do not tell .GIT from .git
         return any(p in PROTECTED for p in parts) or (bool(parts) and parts[-1] in STARTUP_FILES)
+
+    def readable(self, path: Path) -> bool:
+        """May it be read without a question?"""
+        real = self.real(path)
+        return not self.outside(path) or any(real.is_relative_to(base) for base in self.lent)
 
     def shown(self, path: Path) -> str:
         """Relative to the project where it lies in it; with the target where a link leads elsewhere."""

@@ -113,7 +113,7 @@ def test_a_dry_run_for_a_gpu_shows_the_whole_plan_on_a_machine_without_one(tmp_p
     for words in (
         "-DGGML_CUDA_FA_ALL_QUANTS=ON",
         "-DCMAKE_CUDA_ARCHITECTURES=89",
-        "would fetch gemma-4-31B-it-Q4_K_S.gguf of unsloth/gemma-4-31B-it-GGUF, about 17.40 GB",
+        "would fetch gemma-4-31B-it-Q4_K_S.gguf of unsloth/gemma-4-31B-it-GGUF, about 17.4 GB",
         "gemma4-31b-it-dflash-Q5_K_M.gguf",
         "drafter KV cache",
         "GiB usable",
@@ -125,7 +125,7 @@ def test_a_dry_run_for_a_gpu_shows_the_whole_plan_on_a_machine_without_one(tmp_p
 def test_setup_tells_the_measured_speed_and_leaves_no_engine_running(installed: Path) -> None:
     done = run(installed, "setup", "--yes", "--profile", "own")
     assert done.returncode == 0, done.stderr
-    assert "Tiny is ready: no drafts, context 1024 tokens." in done.stdout and "100 tok/s" in done.stdout
+    assert "Tiny is ready: no drafts, context 1,024 tokens, 100 tok/s in its first answer." in done.stdout
     assert run(installed, "server", "status").returncode == 3
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agent.core.bus import Subscription
+from agent.core.retry import BUSY_PAUSE, Retries
 from agent.core.session import Session
-from agent.errors import ContextOverflow, ServerUnavailable, ToolFailure
+from agent.errors import BadReply, ContextOverflow, Refused, ServerUnavailable, ToolFailure
 from agent.events import (
     DURABLE,
     AssistantAdded,
@@ -94,9 +95,9 @@ async def test_results_stand_in_the_order_of_the_calls_and_ids_are_made_unique()
     ("chunk", "says"),
     [
         (CallChunk(0, "c1", "no_such", "{}"), "The tools are: bash"),
-        (CallChunk(0, "c1", "bash", '{"value": '), "not a JSON object"),
+        (CallChunk(0, "c1", "bash", '{"value": '), "not a JSON object. Send it again as one JSON object: bash(value?"),
         (CallChunk(0, "c1", "bash", '"text"'), "not a JSON object"),
-        (CallChunk(0, "c1", "bash", '{"value": {"a": 1}}'), "Wrong arguments"),
+        (CallChunk(0, "c1", "bash", '{"value": {"a": 1}}'), "`value` must be text, not an object. Expected: bash("),
     ],
 )
 async def test_a_faulty_call_runs_nothing_and_tells_the_model_why(chunk: CallChunk, says: str) -> None:
@@ -164,6 +165,44 @@ async def test_cancel_gives_back_what_was_not_sent() -> None:
     await session.close()
 
 
+async def test_what_waits_can_be_taken_back_and_is_then_not_sent() -> None:
+    gate = asyncio.Event()
+    model = ScriptedModel([TextChunk("a"), gate, finish("stop")])
+    session = open_session(model)
+    session.submit("first")
+    while not session.past:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    session.submit("second")
+    session.steer("third")
+    assert session.take_back() == ("third", "second")
+    assert session.take_back() == ()
+    gate.set()
+    await session.idle()
+    await session.close()
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "sent"), [(Refused("no"), 1), (ContextOverflow("no", 9, 8), 2), (TextChunk("hi"), 2)]
+)
+async def test_what_waits_behind_a_turn_that_failed_is_given_back(fault: Any, sent: int) -> None:
+    gate = asyncio.Event()
+    model = ScriptedModel([gate, fault, finish("stop")], text("fine"))
+    session = open_session(model)
+    reader = asyncio.create_task(collect(session.subscribe()))
+    session.submit("first")
+    while not session.past:
+        await asyncio.sleep(0)
+    session.submit("second")
+    gate.set()
+    await session.idle()
+    await session.close()
+    given = [e.text for e in of(GivenBack, await reader)]
+    assert len(model.requests) == sent
+    assert ("second" in given) == (sent == 1)
+
+
 async def test_half_a_call_is_never_run_and_what_was_said_is_kept() -> None:
     tool = FakeTool()
     broken = [TextChunk("I will "), CallChunk(0, "c", "bash", '{"value": "rm'), ServerUnavailable("gone")]
@@ -171,6 +210,7 @@ async def test_half_a_call_is_never_run_and_what_was_said_is_kept() -> None:
     events = await one_turn(open_session(model, tool))
     (added,) = of(AssistantAdded, events)
     assert (added.message.text, added.message.calls, added.message.finish) == ("I will ", (), "error")
+    assert [c.arguments for c in added.message.cut] == ['{"value": "rm'], "it stays to be seen"
     assert tool.ran == [] and of(TurnEnded, events)[0].outcome == "failed"
     assert len(model.requests) == 2
 
@@ -180,6 +220,38 @@ async def test_a_reply_that_breaks_off_is_asked_for_once_more_and_leaves_one_ans
     events = await one_turn(open_session(model))
     assert [a.message.text for a in of(AssistantAdded, events)] == ["whole"]
     assert model.requests[0].messages == model.requests[1].messages
+    assert len(of(StepRetrying, events)) == 1 and of(TurnEnded, events)[0].outcome == "done"
+
+
+@pytest.mark.parametrize("stop", [True, False])
+async def test_what_had_arrived_stays_when_the_next_attempt_brings_nothing(stop: bool) -> None:
+    away: list[Any] = [ServerUnavailable("gone")]
+    session = open_session(ScriptedModel([TextChunk("half an ans"), BadReply("broke off")], away, away, away))
+    reader = asyncio.create_task(collect(session.subscribe()))
+    session.submit("go")
+    if stop:
+        async for event in session.subscribe():
+            if isinstance(event, StepRetrying):
+                await session.cancel()
+                break
+    await session.idle()
+    await session.close()
+    events = await reader
+    finish_, outcome = ("interrupted", "interrupted") if stop else ("error", "failed")
+    assert [(a.message.text, a.message.finish) for a in of(AssistantAdded, events)] == [("half an ans", finish_)]
+    assert of(TurnEnded, events)[0].outcome == outcome
+
+
+async def test_a_server_that_is_busy_is_waited_for_and_said_once() -> None:
+    def busy() -> ServerUnavailable:
+        fault = ServerUnavailable("no slot is free")
+        fault.busy = True
+        return fault
+
+    retries = Retries()
+    pauses = [retries.after(busy(), started=False) for _ in range(100)]
+    assert pauses[:60] == [BUSY_PAUSE] * 60 and pauses[-1] is None
+    events = await one_turn(open_session(ScriptedModel([busy()], text("fine"))))
     assert len(of(StepRetrying, events)) == 1 and of(TurnEnded, events)[0].outcome == "done"
 
 
@@ -224,7 +296,7 @@ async def test_a_turn_without_a_whole_answer_says_so(steps: list[Any], outcome: 
 async def test_the_same_failing_call_again_and_again_ends_the_turn() -> None:
     model = ScriptedModel(*[calls(call("nope", value="x")) for _ in range(10)])
     end = of(TurnEnded, await one_turn(open_session(model)))[0]
-    assert end.kind == "repeated_failure" and len(model.requests) == 4
+    assert end.kind == "repeated" and len(model.requests) == 3 and end.detail.endswith("?")
 
 
 async def test_the_step_limit_ends_the_turn() -> None:
@@ -252,7 +324,7 @@ async def test_steering_joins_after_the_current_call_and_the_rest_is_skipped() -
 
 @pytest.mark.parametrize(("decision", "runs"), [("once", 1), ("session", 2), ("denied", 0)])
 async def test_the_user_decides_and_the_session_remembers(decision: Any, runs: int) -> None:
-    model = ScriptedModel(calls(call("bash", "a", 0, value="ls"), call("bash", "b", 1, value="ls")), text("ok"))
+    model = ScriptedModel(calls(call("bash", "a", value="ls")), calls(call("bash", "b", value="ls")), text("ok"))
     tool = FakeTool()
     session = open_session(model, tool, mode="ask")
     subscription = session.subscribe()

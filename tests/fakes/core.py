@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
 from agent.core.session import Session
 from agent.errors import ModelFault
-from agent.events import DurableEvent, PlanKind
+from agent.events import DurableEvent, Endpoint, PlanKind
 from agent.messages import Prefix, Timings, ToolOutput, Usage
+from agent.model.tokens import Tokens
 from agent.protocols import (
+    Arguments,
     CallChunk,
     FinishChunk,
     Journal,
@@ -141,21 +143,42 @@ class RealClock:
         return time.monotonic()
 
 
-def objects_only(raw: str) -> str | None:
-    """The strictest `repair`: what is not a JSON object is beyond it."""
-    try:
-        return raw if isinstance(json.loads(raw), dict) else None
-    except ValueError:
-        return None
+class StrictCalls:
+    """Reads nothing but a JSON object."""
+
+    def arguments(self, raw: str) -> Arguments:
+        try:
+            value = json.loads(raw)
+        except ValueError:
+            value = None
+        return Arguments(value if isinstance(value, dict) else None, fault="they are not a JSON object")
+
+    def calls_in(self, text: str, tools: Collection[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+        return text, ()
+
+
+async def cannot_say(_request: ModelRequest) -> None:
+    return None
+
+
+def rough(n_ctx: int | None = None, ask: Callable[[ModelRequest], Awaitable[int | None]] = cannot_say) -> Tokens:
+    """Counts characters only. `n_ctx`: what the server says; `ask` plays its own count."""
+
+    async def ready() -> Endpoint:
+        return Endpoint("http://fake", "", "fake", n_ctx)
+
+    def no_encoding() -> Callable[[str], int]:
+        raise ImportError
+
+    return Tokens(ready, ask, no_encoding)
 
 
 def open_session(model: ScriptedModel, *tools: FakeTool, journal: Journal | None = None, **options: Any) -> Session:
-    settings: dict[str, Any] = {"mode": "auto", "clock": RealClock(), "repair": objects_only} | options
+    settings: dict[str, Any] = {"mode": "auto", "clock": RealClock(), "reader": StrictCalls(), "counter": rough()}
+    settings |= {"tools_json": "[]", "system": "system"} | options
     return Session(
         model=model,
         tools=tools or (FakeTool(),),
-        tools_json="[]",
-        system="system",
         journal=journal or MemoryJournal(),
         **settings,
     )

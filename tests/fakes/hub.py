@@ -4,13 +4,16 @@
     {"cut": n}      ends the connection after n bytes       {"status": 503}      an answer without content
     {"page": True}  a login page                            {"body": b"..."}     other content, no ranges
     {"hold": True}  sends half, sets `held`, then waits     {"no_range": True}   the whole file, whatever is asked
+    {"pace": s}     s seconds between two pieces            {"status": 429, "after": "1"}   with Retry-After
 `refusal` (status, code) answers every request for metadata.
 """
 
 from __future__ import annotations
 
 import hashlib
+import ssl
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -20,9 +23,12 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 class FakeHub(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, files: dict[str, bytes]) -> None:
+    def __init__(self, files: dict[str, bytes], tls: ssl.SSLContext | None = None) -> None:
         """`files`: "owner/repo/name" to content."""
         super().__init__(("127.0.0.1", 0), _Handler)
+        self._scheme = "https" if tls else "http"
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.files = files
         self.faults: list[dict[str, Any]] = []
         self.refusal: tuple[int, str] | None = None
@@ -34,7 +40,7 @@ class FakeHub(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self.server_address[1]}"
 
     @property
     def ranges(self) -> list[str]:
@@ -100,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
     def content(self, name: str) -> None:
         content, fault = self.server.files[name], self.server.faults.pop(0) if self.server.faults else {}
         if "status" in fault:
-            self.plain(fault["status"], {})
+            self.plain(fault["status"], {"Retry-After": fault["after"]} if "after" in fault else {})
             return
         if "page" in fault:
             self.plain(200, {"Content-Type": "text/html"}, b"<html>please log in</html>")
@@ -121,6 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
             piece = body[at : min(at + (1 << 16), end)]
             self.wfile.write(piece)
             self.server.sent += len(piece)
+            time.sleep(fault.get("pace", 0))
         if "hold" in fault:
             self.wfile.flush()
             self.server.held.set()

@@ -79,16 +79,57 @@ def error(status: int, message: str, kind: str = "server_error", **more: Any) ->
     return [{"status": status, "json": {"error": {"code": status, "message": message, "type": kind, **more}}}]
 
 
+def illegal(messages: list[dict[str, Any]]) -> str:
+    """What a real server, or a template of a real model, would refuse; empty when it is legal."""
+    waiting: list[str] = []
+    before, known = "", set[str]()
+    for message in messages:
+        role, made = message["role"], message.get("tool_calls") or []
+        if role == "tool":
+            if message["tool_call_id"] not in waiting:
+                return "a tool message without its call"
+            waiting.remove(message["tool_call_id"])
+        elif waiting:
+            return "a call without its result"
+        elif role == before and role in ("user", "assistant"):
+            return f"two {role} messages in a row"
+        if role == "assistant" and not (message["content"].strip() or made):
+            return "an empty assistant message"
+        for call in made:
+            if not call["id"] or call["id"] in known:
+                return "a call id that is empty or not unique"
+            if not isinstance(json.loads(call["function"]["arguments"]), dict):
+                return "arguments that are no object"
+            known.add(call["id"])
+            waiting.append(call["id"])
+        before = role
+    return (
+        "a call without its result" if waiting else "" if before != "assistant" else "an assistant message at the end"
+    )
+
+
 class FakeLlama(ThreadingHTTPServer):
-    """Use as a context manager. `requests`: the JSON bodies of chat requests, in order."""
+    """Use as a context manager. `requests`: the JSON bodies of chat requests, in order; `looks`: the paths of all other
+    ones. `busy`: what /slots says. `strict`: a history that breaks a rule of real servers is refused with 400."""
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, replies: list[Reply] | None = None, *, n_ctx: int = 8192, model: str = "fake-31b") -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(
+        self,
+        replies: list[Reply] | None = None,
+        *,
+        n_ctx: int = 8192,
+        model: str = "fake-31b",
+        busy: bool = False,
+        strict: bool = False,
+        port: int = 0,
+    ) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.replies = list(replies or [])
-        self.n_ctx, self.model = n_ctx, model
+        self.n_ctx, self.model, self.busy, self.strict = n_ctx, model, busy, strict
+        self.looks: list[str] = []
+        self.counts = False  # tokens of a request, when asked
         self.metrics: list[str] = []  # pages of /metrics, one for each look; with them it is no llama-server
         self.requests: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
@@ -96,6 +137,10 @@ class FakeLlama(ThreadingHTTPServer):
         self.disconnected = threading.Event()
         self.closing = threading.Event()
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    def size(self, body: dict[str, Any]) -> int:
+        """Tokens of a request: a quarter of its characters."""
+        return len(json.dumps([body["messages"], body.get("tools")])) // 4
 
     @property
     def url(self) -> str:
@@ -124,6 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.split("?")[0].removeprefix("/v1")
+        self.server.looks.append(path)
         if self.server.metrics and path in ("/metrics", "/props", "/slots"):
             page = self.server.metrics.pop(0) if path == "/metrics" else None
             self._plain(404 if page is None else 200, None, page or "not here")
@@ -133,14 +179,22 @@ class _Handler(BaseHTTPRequestHandler):
             "/health": {"status": "ok"},
             "/models": {"object": "list", "data": [{"id": self.server.model, "object": "model"}]},
             "/props": {"default_generation_settings": settings, "model_path": "/m.gguf", "build_info": "b1-fake"},
-            "/slots": [{"id": 0, "n_ctx": self.server.n_ctx, "speculative": True, "is_processing": False}],
+            "/slots": [{"id": 0, "n_ctx": self.server.n_ctx, "speculative": True, "is_processing": self.server.busy}],
         }
         self._plain(200, answers[path]) if path in answers else self._plain(404, {"error": {"message": "not found"}})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.path.endswith("/chat/completions"):
+            tokens = {"input_tokens": self.server.size(body)}
+            counted = self.server.counts and self.path.endswith("/input_tokens")
+            self._plain(200, tokens) if counted else self._plain(404, {"error": {"message": "not found"}})
+            return
         self.server.requests.append(body)
         self.server.headers_seen.append(dict(self.headers.items()))
+        if self.server.strict and (wrong := illegal(body["messages"])):
+            self._plain(400, {"error": {"code": 400, "message": wrong, "type": "invalid_request_error"}})
+            return
         reply = self.server.replies.pop(0) if self.server.replies else say("nothing more to say")
         if reply and "status" in reply[0]:
             self._plain(reply[0]["status"], reply[0].get("json"), reply[0].get("body"))

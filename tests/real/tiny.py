@@ -100,17 +100,18 @@ def make_tiny(
     argument: tuple[str, str] = ("command", "ls"),
     before: str = "",
     timeout: bool = False,
+    thought: str = "",
     template: str = TEMPLATE,
     deaf: bool = False,
     legacy: bool = False,
 ) -> Tiny:
     """`tool`: the model begins with a call of it, with that one argument, and ends with the text once it has a result.
     `before`: a word it says before the call. `timeout`: the call begins with the argument `timeout:5`, which the
-    alphabet puts last. `deaf`: the draft does not hear the target's hidden states. `legacy`: it is in the older format
-    of BeeLlama."""
+    alphabet puts last. `thought`: a word it thinks where a thought channel stands open. `deaf`: the draft does not hear
+    the target's hidden states. `legacy`: it is in the older format of BeeLlama."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(1)
-    words = _words(tool, argument, before, timeout)
+    words = _words(tool, argument, before, timeout, thought)
     basis = np.linalg.qr(random.standard_normal((DIM, DIM)))[0].T
     bias, other = basis[0], basis[1]
     nodes = list(dict.fromkeys([*words.chain, *(u for s in words.chain.values() for u, _ in s)]))
@@ -122,13 +123,16 @@ def make_tiny(
     return tiny
 
 
-def _words(tool: str, argument: tuple[str, str], before: str, timeout: bool) -> Words:
+def _words(tool: str, argument: tuple[str, str], before: str, timeout: bool, thought: str) -> Words:
     story = STORY.split(" ")
     assert len(set(story)) == len(story), "each word once, so that each has one successor"
     spoken = [story[0], *("\u2581" + w for w in story[1:])]
     key, value = argument[0], argument[1].replace(" ", "\u2581")
     more = ["timeout:", f"{key}:"] if timeout else []
-    split = {w: list(w) for w in dict.fromkeys([*spoken, "call", "thought", tool or "tool", key, value, *more, before])}
+    split = {
+        w: list(w)
+        for w in dict.fromkeys([*spoken, "call", "thought", tool or "tool", key, value, *more, before, thought])
+    }
     merges: list[tuple[str, str]] = []
     while pairs := Counter(p for parts in split.values() for p in itertools.pairwise(parts)):
         best = min(pairs, key=lambda p: (-pairs[p], p))
@@ -157,6 +161,9 @@ def _words(tool: str, argument: tuple[str, str], before: str, timeout: bool) -> 
     link("<turn|>", spoken[0])
     link("<tool_response|>", spoken[0])
     link("<channel|>", before or ("<|tool_call>" if tool else spoken[0]))
+    if thought:
+        link("\n", thought)
+        link(thought, "<channel|>")
     if before:
         link(before, "<|tool_call>" if tool else spoken[0])
     if tool:

@@ -70,7 +70,7 @@ async def test_a_loading_server_is_waited_for_until_the_user_has_enough() -> Non
     async with answering(b"HTTP/1.1 503 Wait\r\nContent-Length: 2\r\n\r\n{}") as url:
         attached = Attached(url, {}, loading.put_nowait)
         waiting = asyncio.create_task(attached.ensure_ready())
-        while (await loading.get()).phase != "loading the model":
+        while str((await loading.get()).phase) != "loading the model":
             pass
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -113,3 +113,20 @@ async def test_a_wrong_address_is_not_asked_again() -> None:
         with pytest.raises(ServerUnavailable) as caught:
             await Attached(url, {}, lambda state: None).ensure_ready()
     assert not caught.value.retryable
+
+
+async def test_a_server_that_has_answered_before_is_waited_for_while_it_is_away() -> None:
+    states: list[ServerState] = []
+    with FakeLlama() as server:
+        attached = Attached(server.url, {}, states.append)
+        await attached.ensure_ready()
+        port = server.server_address[1]
+    attached.suspect("the connection was refused")
+    again = asyncio.create_task(attached.ensure_ready())
+    async with asyncio.timeout(20):
+        while "waiting for the server to come back" not in {s.phase for s in states}:
+            await asyncio.sleep(0.01)
+    assert not again.done()
+    with FakeLlama(port=port, n_ctx=2048):
+        assert (await again).n_ctx == 2048
+    await attached.stop()

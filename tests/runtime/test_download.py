@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import random
+import re
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +16,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from huggingface_hub import hf_hub_download
 
 from agent.config.profile import ModelSource
 from agent.errors import RuntimeFailure
-from agent.runtime.download import Hub, cached, fetch
+from agent.progress import Phase
+from agent.runtime.download import fetch
+from agent.runtime.hub import Hub, cached, come
 from tests.fakes.hub import COMMIT, FakeHub
+from tests.namespaces import unshared
 
 CONTENT = b"GGUF" + random.Random(1).randbytes(3_000_000)
 SOURCE = ModelSource(kind="hub", repo="some/model", file="m.gguf")
@@ -36,7 +45,7 @@ def hub(server: FakeHub, tmp_path: Path) -> Hub:
     return Hub(server.url, tmp_path / "hub")
 
 
-def ignore(text: str) -> None:
+def ignore(phase: Phase) -> None:
     pass
 
 
@@ -100,7 +109,10 @@ async def test_what_is_not_the_file_is_not_kept(server: FakeHub, hub: Hub, fault
 @pytest.mark.parametrize(
     ("status", "code", "says"),
     [
+        (200, "", "a proxy's page?"),
+        (401, "", "does not know your token"),
         (401, "GatedRepo", "ask for access at"),
+        (401, "RepoNotFound", "There is no some/model on the hub, or it is private"),
         (403, "GatedRepo", "ask for access at"),
         (404, "EntryNotFound", "There is no m.gguf of some/model"),
         (404, "RepoNotFound", "There is no some/model on the hub"),
@@ -116,6 +128,100 @@ async def test_a_refusal_is_one_sentence_with_the_next_step(
     sentence = await refused(replace(hub, token="hf_secret"))
     assert says in sentence and "hf_secret" not in sentence and "\n" not in sentence
     assert not server.ranges
+
+
+async def test_a_server_that_asks_for_a_pause_gets_it_or_its_wish_is_told(server: FakeHub, hub: Hub) -> None:
+    server.faults = [{"cut": 1_000_000}, {"status": 429, "after": "1"}]
+    assert (await get(hub))[0].read_bytes() == CONTENT
+    server.faults = [{"cut": 1}, {"status": 429, "after": "300"}]
+    sentence = await refused(hub, DRAFT)
+    assert "in 5 min" in sentence and "what has come stays" in sentence
+    assert parts(hub)
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_told_with_the_setting_for_it(tmp_path: Path) -> None:
+    with FakeHub({"some/model/m.gguf": CONTENT}, tls=self_signed(tmp_path)) as server:
+        sentence = await refused(Hub(server.url, tmp_path / "hub"))
+    assert "certificate is not trusted" in sentence and "SSL_CERT_FILE" in sentence
+
+
+def self_signed(folder: Path) -> ssl.SSLContext:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    day = datetime.timedelta(days=1)
+    now = datetime.datetime.now(datetime.UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now - day, now + day).sign(key, hashes.SHA256())
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    (folder / "both.pem").write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "both.pem")
+    return context
+
+
+async def test_without_a_network_a_file_that_is_half_here_is_named_and_kept(server: FakeHub, hub: Hub) -> None:
+    server.faults = [{"cut": 1_000_000}, *[{"status": 404}]]
+    await refused(hub)
+    (part,) = parts(hub)
+    sentence = await refused(replace(hub, endpoint="http://127.0.0.1:9"))
+    assert "m.gguf of some/model is not whole on this disk" in sentence and "cannot be reached" in sentence
+    assert part.stat().st_size == 1_000_000 and come(hub, SOURCE) == 1_000_000
+
+
+async def test_how_far_it_is_comes_with_rate_and_time_left(server: FakeHub, hub: Hub) -> None:
+    server.faults = [{"pace": 0.05}]  # 46 pieces
+    phases: list[Phase] = []
+    await fetch(hub, (SOURCE,), phases.append)
+    told = [p for p in phases if p.rate > 0]
+    assert told and all(p.total == len(CONTENT) and 0 < p.done < p.total and p.left for p in told)
+    assert re.fullmatch(r"fetching m.gguf: [12] of 3 MB, [\d,]+ [kM]B/s, \d+ s left", str(told[0]))
+
+
+FULL = """
+import asyncio, sys
+from pathlib import Path
+from agent.config.profile import ModelSource
+from agent.errors import RuntimeFailure
+from agent.runtime.download import fetch
+from agent.runtime.hub import Hub
+source = ModelSource(kind="hub", repo="some/model", file="m.gguf")
+disk = Path(sys.argv[2])
+def fill(phase):  # somebody else needs the room that was there at the beginning
+    if phase.done and not (disk / "other").exists():
+        try:
+            with (disk / "other").open("wb", buffering=0) as other:
+                while other.write(bytes(1 << 20)): pass
+        except OSError: pass
+try:
+    asyncio.run(fetch(Hub(sys.argv[1], disk / "hub"), (source,), fill))
+except RuntimeFailure as failure:
+    (part,) = disk.rglob("*.part")
+    print(failure, part.stat().st_size)
+    (disk / "other").unlink(missing_ok=True)
+    print(asyncio.run(fetch(Hub(sys.argv[1], disk / "hub"), (source,), lambda phase: None))[0].stat().st_size)
+"""
+
+
+def test_a_disk_that_fills_up_during_a_download_is_told_and_what_came_is_kept(server: FakeHub, tmp_path: Path) -> None:
+    size = 300 << 20
+    server.files["some/model/m.gguf"] = bytes(size)
+    argv = [sys.executable, "-P", "-c", FULL, server.url, str(tmp_path / "disk")]
+    (tmp_path / "disk").mkdir()
+    argv = unshared("m", argv, f"mount -t tmpfs -o size={size + (300 << 20)} small {tmp_path / 'disk'}")
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=100)
+    sentence, _, kept = done.stdout.splitlines()[0].rpartition(" ")
+    assert sentence.startswith("The disk is full: ") and "m.gguf have come and stay in" in sentence, done.stderr
+    assert 0 < int(kept) < size
+    assert done.stdout.splitlines()[1] == str(size) and server.ranges[1] == f"bytes={kept}-"
+
+
+def test_a_limit_to_the_size_of_files_is_told_with_where_it_hit(server: FakeHub, hub: Hub) -> None:
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20,) * 2)\n"
+    argv = [sys.executable, "-P", "-c", limit + CHILD, server.url, str(hub.cache)]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert "RuntimeFailure: m.gguf cannot be stored in" in done.stderr and "File too large" in done.stderr
+    (part,) = parts(hub)
+    assert 0 < part.stat().st_size <= 2 << 20
 
 
 async def test_the_token_goes_to_the_hub_and_not_to_where_the_content_lies(server: FakeHub, hub: Hub) -> None:
@@ -164,12 +270,12 @@ async def test_cancelling_keeps_what_came(server: FakeHub, hub: Hub) -> None:
 
 async def test_two_who_want_the_same_share_one_download(server: FakeHub, hub: Hub) -> None:
     server.faults = [{"hold": True}]
-    words: list[str] = []
+    phases: list[Phase] = []
     one = asyncio.create_task(get(hub))
     assert await asyncio.to_thread(server.held.wait, 10)
-    two = asyncio.create_task(fetch(hub, (SOURCE,), words.append))
+    two = asyncio.create_task(fetch(hub, (SOURCE,), phases.append))
     async with asyncio.timeout(10):
-        while not any(w.startswith("another window is fetching m.gguf") for w in words):
+        while not any(p.words == "another window is fetching m.gguf" for p in phases):
             await asyncio.sleep(0.01)
     server.released.set()
     assert await one == await two
@@ -180,9 +286,10 @@ CHILD = """
 import asyncio, json, sys
 from pathlib import Path
 from agent.config.profile import ModelSource
-from agent.runtime.download import Hub, fetch
+from agent.runtime.download import fetch
+from agent.runtime.hub import Hub
 source = ModelSource(kind="hub", repo="some/model", file="m.gguf")
-print(asyncio.run(fetch(Hub(sys.argv[1], Path(sys.argv[2])), (source,), lambda text: None))[0])
+print(asyncio.run(fetch(Hub(sys.argv[1], Path(sys.argv[2])), (source,), lambda phase: None))[0])
 """
 
 

@@ -19,6 +19,7 @@ import pytest
 from agent.config.profile import ModelSource, Ngram, Profile, Rung
 from agent.errors import RuntimeFailure
 from agent.events import Endpoint, ServerState
+from agent.progress import Report
 from agent.runtime.command import Files
 from agent.runtime.faults import explain
 from agent.runtime.lock import holders, start_time
@@ -72,7 +73,7 @@ class Room:
         source = ModelSource(kind="file", path=model)
         profile = Profile(name="p", title="p", model=source, draft=source, ngram=Ngram(), ctx=8192)
 
-        async def provide(report: Callable[[str], None]) -> Provision:
+        async def provide(report: Report) -> Provision:
             return Provision(Files(self.binary, model, draft), dialect("llama.cpp"), rungs, self.planner)
 
         window = Supervisor(profile, provide, os.environ, self.home, self.states.append, **options)
@@ -89,7 +90,7 @@ class Room:
 
     @property
     def phases(self) -> list[str]:
-        return [s.phase for s in self.states if s.kind == "starting"]
+        return [str(s.phase) for s in self.states if s.kind == "starting"]
 
 
 def _lines(file: Path) -> list[Any]:

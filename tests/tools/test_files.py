@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,13 @@ def test_the_schemas_are_small_flat_and_always_the_same(tmp_path: Path) -> None:
     text = schemas()
     assert text == schemas() and len(text) < 2200
     assert '"title"' not in text and "$defs" not in text and "anyOf" not in text
+
+
+async def test_a_change_of_the_same_length_within_a_second_has_another_date(files: Files) -> None:
+    """By date and length Python decides whether what it has compiled still holds."""
+    await files("write", file="thing.py", text="value = 1\n")
+    file = files.root / "thing.py"
+    before = int(time.time())
+    os.utime(file, (before, before))
+    await files("edit", file="thing.py", find="1", replace="2")
+    assert int(file.stat().st_mtime) != before

@@ -11,7 +11,7 @@ import pytest
 from tests.tools.conftest import Bench
 from tests.tools.test_background import free_port
 
-pytestmark = [pytest.mark.network, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.indexes, pytest.mark.timeout(400)]
 SLOW = 300  # seconds; a registry may be slow
 
 

@@ -15,6 +15,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Timings, Usage, UserMessage
+from agent.progress import Phase
 from agent.tui.gauge import Gauge
 from agent.tui.status import shows_mode, status_line
 
@@ -49,12 +50,26 @@ def test_prefill_is_a_bar_and_waiting_counts():
     g = gauge(StepStarted(1, 1, "m2"))
     assert "waiting 3 s" in status_line(g, "m", 13.0, 80).plain
     g.apply(PrefillProgress("m2", 18400, 200, 6200, 2000.0), 13.0)
-    assert "reading 6.2k of 18.4k tokens ██▊      4 s left" in status_line(g, "m", 13.0, 80).plain
-    assert status_line(g, "gemma-4-31B", 13.0, 40).plain.strip().startswith("reading 6.2k")
+    assert "reading 6.2k of 18.4k tokens ██▊      3,000 tok/s  4 s left" in status_line(g, "m", 13.0, 80).plain
+    assert "2 s left" in status_line(g, "m", 15.0, 80).plain  # between two of the server's reports
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (60, "reading 6.2k of 18.4k tokens ██▊      4 s left"),
+        (40, "reading 6.2k/18.4k ██▊      4 s left"),
+        (30, "6.2k/18.4k ██▊      4 s left"),
+        (24, "6.2k/18.4k  4 s left"),
+    ],
+)
+def test_what_is_left_of_the_prefill_is_the_last_to_go(width: int, shown: str) -> None:
+    g = gauge(StepStarted(1, 1, "m2"), PrefillProgress("m2", 18400, 200, 6200, 2000.0))
+    assert shown in status_line(g, "gemma-4-31B", 10.0, width).plain
 
 
 def test_loading_shows_phase_and_time():
-    g = gauge(ServerChanged(ServerState("starting", phase="loading the model")))
+    g = gauge(ServerChanged(ServerState("starting", Phase("load", "loading the model"))))
     assert "loading the model 7 s" in status_line(g, "m", 17.0, 80).plain
     assert g.busy
 

@@ -7,6 +7,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agent.tui import theme
+from agent.tui.cells.growing import growing_strips
 from agent.tui.cells.paper import BLANK, clean, framed, one_line, prose, verbatim
 from agent.tui.cells.stream import answer_strips
 from agent.tui.figures import end_figures
@@ -21,6 +22,11 @@ STATES: dict[str, tuple[str, Style, str]] = {
     "running": ("◐", theme.blue, "running"),
     "ok": ("✓", theme.good, ""),
     "failed": ("✗", theme.bad, "failed"),
+    "cut": ("✗", theme.warn, "broke off, not run"),
+}
+TONES: dict[str, Style] = {
+    **{"": theme.ink, "faint": theme.faint, "bold": theme.bold, "accent": theme.accent, "good": theme.good},
+    **{"warn": theme.warn, "bad": theme.bad},
 }
 NOTE_MARKS = {"info": ("·", theme.quiet), "warning": ("!", theme.warn), "error": ("✗", theme.bad)}
 
@@ -38,7 +44,9 @@ def entry_strips(entry: Entry, width: int, unfolded: bool) -> list[Strip]:
         case Call():
             strips = call(entry, width, unfolded)
         case End():
-            strips = end(entry, width)
+            strips = end(entry, width, unfolded)
+        case Note(draw=draw) if draw is not None:
+            strips = [Strip([Segment(clean(text), TONES[tone]) for text, tone in row]) for row in draw(width - 1)]
         case Note():
             mark, style = NOTE_MARKS[entry.level]
             strips = framed(prose(clean(entry.text), width - 2, style), Segment(f"{mark} ", style), Segment("  "))
@@ -78,9 +86,10 @@ def call(entry: Call, width: int, unfolded: bool) -> list[Strip]:
         word = "not allowed"
     name = clean(entry.tool) or "call"
     subject = entry.command if entry.command is not None else _subject(entry)
-    aside = " · ".join(x for x in (word, f"{entry.seconds:.1f} s" if entry.seconds >= 1 else "") if x)
-    if entry.state == "writing":
-        aside = f"writing · {len(entry.preview):,} characters" if entry.preview else "writing"
+    if entry.state in ("writing", "cut"):
+        return growing_strips(name, entry.preview, Segment(f"{mark} ", style), word, width, unfolded)
+    seconds = f"{entry.seconds:.1f} s" if entry.seconds >= 1 else ""
+    aside = " · ".join(x for x in (word, *(m for m in entry.mending if m != "refused"), seconds) if x)
     head = [Segment(f"{mark} ", style), Segment(name, theme.bold)]
     room = max(4, width - len(name) - 4)
     empty: list[list[Segment]] = [[]]
@@ -159,12 +168,13 @@ def diff_rows(text: str, width: int) -> list[list[Segment]]:
     return rows
 
 
-def end(entry: End, width: int) -> list[Strip]:
+def end(entry: End, width: int, unfolded: bool) -> list[Strip]:
     if entry.outcome == "done":
         text = end_figures(entry, width - 4)
         return [Strip([Segment("  ", theme.line), Segment(text, theme.faint)])] if text else []
     if entry.outcome == "compacted":
-        mark, style, text = "·", theme.quiet, entry.detail
+        mark, style = "·", theme.quiet
+        text = f"{entry.detail}\n{entry.text}" if unfolded and entry.text else entry.detail
     elif entry.outcome == "interrupted":
         mark, style, text = (
             "■",

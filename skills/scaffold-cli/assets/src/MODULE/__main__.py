@@ -1,0 +1,3 @@
+from MODULE.cli import main
+
+raise SystemExit(main())
