@@ -241,8 +241,33 @@ class QuestionAsked:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
+    """`text` has come and stays; `tail` stands behind it and may still change. None: as it was."""
+
     call_id: str
     text: str
+    tail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A command that was started and still runs. `ports`: where it listens. `asks`: the lines at which it waits for
+    the user; None: it waits for nobody. `keys`: it takes single keys rather than lines. `hidden`: what is typed there
+    is not to be shown."""
+
+    id: str
+    command: str
+    pids: tuple[int, ...]
+    ports: tuple[int, ...] = ()
+    asks: str | None = None
+    keys: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessesChanged:
+    """All that runs in the background, and what waits for the user's input."""
+
+    processes: tuple[Process, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +375,7 @@ TransientEvent: TypeAlias = (
     | PermissionAsked
     | QuestionAsked
     | ToolProgress
+    | ProcessesChanged
     | StepRetrying
     | QueueChanged
     | GivenBack
@@ -381,10 +407,16 @@ def merge(earlier: Event, later: Event) -> Event | None:
         case CallDelta(message_id=a, index=i), CallDelta(message_id=b, index=j) if (a, i) == (b, j):
             return replace(earlier, text=earlier.text + later.text)
         case ToolProgress(call_id=a), ToolProgress(call_id=b) if a == b:
-            return replace(earlier, text=earlier.text + later.text)
+            tail = earlier.tail if later.tail is None else later.tail
+            return replace(earlier, text=earlier.text + later.text, tail=tail)
         case PrefillProgress(message_id=a), PrefillProgress(message_id=b) if a == b:
             return later
-        case (ServerChanged(), ServerChanged()) | (QueueChanged(), QueueChanged()) | (Compacting(), Compacting()):
+        case (
+            (ServerChanged(), ServerChanged())
+            | (QueueChanged(), QueueChanged())
+            | (ProcessesChanged(), ProcessesChanged())
+            | (Compacting(), Compacting())
+        ):
             return later
         case _:
             return None

@@ -9,9 +9,13 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from pydantic import BaseModel
 
-from agent.events import DurableEvent, Endpoint, PlanKind, ServerState
+from agent.events import DurableEvent, Endpoint, PlanKind, Process, ServerState
 from agent.messages import Message, Prefix, Timings, ToolOutput, Usage
 from agent.survey import Choice, Ready, Survey
+
+
+def _ignore(_text: str) -> None:
+    pass
 
 
 # ---- tools
@@ -59,12 +63,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a running tool may use. `progress` takes text as it appears; it never blocks. `turn` counts from 1.
-    `ask` shows the user a question with options and waits for the answer; None where nobody is there."""
+    """What a running tool may use. `progress` takes text as it appears, `tail` what stands behind all of it and may
+    still change (each time the whole of it); they never block. `turn` counts from 1. `ask` shows the user a question
+    with options and waits for the answer; None where nobody is there."""
 
     call_id: str
     plan: Plan
     progress: Callable[[str], None]
+    tail: Callable[[str], None] = _ignore
     turn: int = 0
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] | None = None
 
@@ -81,6 +87,18 @@ class Tool(Protocol):
     def params(self) -> type[BaseModel]: ...
     def plan(self, params: Any) -> Plan: ...
     async def run(self, params: Any, ctx: ToolContext) -> ToolOutput: ...
+
+
+class Processes(Protocol):
+    """The commands that still run. `on_change` hears of each change of what runs in the background or waits for input;
+    `type_into` is a line that the user types there: False where nobody reads it any more; `stop` ends one (by id) with
+    all that it started and says how that went. Raises ToolFailure for an id that is not there."""
+
+    on_change: Callable[[tuple[Process, ...]], None]
+
+    def list(self) -> tuple[Process, ...]: ...
+    def type_into(self, process_id: str, text: str) -> bool: ...
+    async def stop(self, process_id: str) -> str: ...
 
 
 # ---- model

@@ -76,7 +76,7 @@ WALLS = {
     "tree_sitter_bash": {"tools.splitting"},
     "charset_normalizer": {"workspace.encoding"},
     "pyjson5": {"model"},
-    "subprocess": {"runtime.process", "tools.process", "workspace"},
+    "subprocess": {"runtime.process", "tools.terminal", "tools.sandbox", "workspace"},
     "yaml": {"prompt.frontmatter"},
 }
 LAZY_IMPORTS = {"wiring", "cli"}

@@ -20,6 +20,7 @@ def run(
     make: server.MakeSupervisor,
     locate: doctor.Locate,
     choice: Callable[[], setup.Chosen],
+    others: doctor.More,
 ) -> int:
     """The exit status. `profile`: as the flags ask for; `locate`: where a model file lies;
     `choice`: of one of our own engines, for setup. Raises AgentError."""
@@ -37,7 +38,7 @@ def run(
         case "logs":
             return asyncio.run(server.logs(paths, arguments.profile, follow=arguments.follow))
         case "doctor":
-            return asyncio.run(doctor.doctor(profile(), paths, env, locate, as_json=arguments.json))
+            return asyncio.run(doctor.doctor(profile(), paths, env, locate, others, as_json=arguments.json))
         case "setup" if arguments.dry_run:
             return asyncio.run(setup.dry_run(profile(), paths, env, locate))
         case "setup":

@@ -30,6 +30,7 @@ from agent.runtime.record import Home
 
 Status: TypeAlias = Literal["ok", "warning", "missing"]
 Locate: TypeAlias = Callable[[ModelSource], Path | None]
+More: TypeAlias = Callable[[], Sequence["Check"]]
 MARKS: dict[Status, str] = {"ok": "✓", "warning": "!", "missing": "✗"}
 OK, CANNOT_START = 0, 3
 GB = 10**9
@@ -57,9 +58,11 @@ class Report:
         return all(c.status != "missing" for c in self.checks)
 
 
-async def doctor(profile: Profile, paths: Paths, env: Mapping[str, str], locate: Locate, *, as_json: bool) -> int:
-    """`locate`: where a model file lies, None where it is not on this disk."""
-    report = await examine(profile, paths, env, locate)
+async def doctor(
+    profile: Profile, paths: Paths, env: Mapping[str, str], locate: Locate, more: More, *, as_json: bool
+) -> int:
+    """`locate`: where a model file lies, None where it is not on this disk. `more`: checks of other parts."""
+    report = await examine(profile, paths, env, locate, more)
     if as_json:
         data = {"version": __version__, "profile": report.profile, "ok": report.ok}
         print(json.dumps(data | {"checks": [asdict(c) for c in report.checks], "plan": report.plan}, indent=1))
@@ -80,7 +83,9 @@ def text_of(report: Report) -> Iterator[str]:
     yield f"Profile {report.profile} can start." if report.ok else f"Profile {report.profile} cannot start yet."
 
 
-async def examine(profile: Profile, paths: Paths, env: Mapping[str, str], locate: Locate) -> Report:
+async def examine(
+    profile: Profile, paths: Paths, env: Mapping[str, str], locate: Locate, others: More = tuple
+) -> Report:
     machine = await asyncio.to_thread(read_machine, env)
     checks = [*_machine(profile, machine, paths), *_folders(paths)]
     engine = engine_here(paths.engines, profile.gpu)
@@ -89,6 +94,7 @@ async def examine(profile: Profile, paths: Paths, env: Mapping[str, str], locate
     machine = with_cards(machine, devices if profile.gpu else ())
     files = {name: (s, locate(s)) for name, s in sources_of(profile)}
     checks += [_file(name, source, path) for name, (source, path) in files.items()]
+    checks += await asyncio.to_thread(others)
     plan: tuple[str, ...] = ()
     target = files["model"][1]
     if dialect is not None and target is not None:

@@ -18,6 +18,7 @@ from agent.events import (
     PermissionAsked,
     PermissionSettled,
     PrefillProgress,
+    ProcessesChanged,
     QuestionAsked,
     QueueChanged,
     ResultAdded,
@@ -81,6 +82,12 @@ class Bus:
     def past(self) -> tuple[DurableEvent, ...]:
         return tuple(self._past)
 
+    def progress_of(self, call_id: str) -> str:
+        """What a call that is still open has said so far."""
+        pieces = [e for e in self._open if isinstance(e, ToolProgress) and e.call_id == call_id]
+        tails = [e.tail for e in pieces if e.tail is not None]
+        return "".join(e.text for e in pieces) + (tails[-1] if tails else "")
+
     def subscribe(self) -> Subscription:
         subscription = Subscription([*self._past, *self._open])
         self._subscriptions.append(subscription)
@@ -114,6 +121,7 @@ _OPENING = (
     PermissionAsked,
     QuestionAsked,
     ToolProgress,
+    ProcessesChanged,
     QueueChanged,
     ServerChanged,
 )
@@ -126,7 +134,7 @@ def _closes(event: Event, old: Event) -> bool:
         case AssistantAdded():
             return isinstance(old, _REPLY)
         case TurnEnded():
-            return not isinstance(old, ServerChanged | QueueChanged)
+            return not isinstance(old, ServerChanged | QueueChanged | ProcessesChanged)
         case PermissionSettled():
             return isinstance(old, PermissionAsked) and old.plan.call_id == event.call_id
         case ResultAdded():
@@ -135,6 +143,8 @@ def _closes(event: Event, old: Event) -> bool:
             return isinstance(old, ServerChanged)
         case QueueChanged():
             return isinstance(old, QueueChanged)
+        case ProcessesChanged():
+            return isinstance(old, ProcessesChanged)
         case StepStarted():
             return isinstance(old, _REPLY)
         case Compacted():

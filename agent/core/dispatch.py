@@ -157,11 +157,14 @@ class Dispatch:
             finally:
                 tally.waited += self._clock.monotonic() - asked
 
-        can_ask = self._settings.can_ask
-        return ToolContext(call_id, plan, self._progress(call_id), self._settings.turn, ask if can_ask else None)
+        def progress(text: str) -> None:
+            self._publish(ToolProgress(call_id, text))
 
-    def _progress(self, call_id: str) -> Callable[[str], None]:
-        return lambda text: self._publish(ToolProgress(call_id, text))
+        def tail(text: str) -> None:
+            self._publish(ToolProgress(call_id, "", text))
+
+        can_ask = self._settings.can_ask
+        return ToolContext(call_id, plan, progress, tail, self._settings.turn, ask if can_ask else None)
 
 
 def _cut(text: str) -> str:

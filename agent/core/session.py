@@ -51,11 +51,13 @@ from agent.protocols import (
     Journal,
     ModelClient,
     ModelRequest,
+    Processes,
     TokenCounter,
     Tool,
 )
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
+LAST_WORDS = 4_000  # characters of what an interrupted call had said
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class Session:
         prefix: Prefix | None = None,
         counter: TokenCounter,
         thinking: bool | int | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.can_ask = can_ask
@@ -109,6 +112,7 @@ class Session:
         self._clock = clock
         self._reader = reader
         self._max_steps = max_steps
+        self.processes = processes
         self.max_tokens = max_tokens
         self._endpoint: Endpoint | None = None
         self._counter = counter
@@ -382,7 +386,9 @@ class Session:
 
     def _settle_open_calls(self) -> None:
         for call in self._history.open_calls():
-            self.add_result(ResultAdded(call.id, call.name, INTERRUPTED_CALL, failed=True, seconds=0.0))
+            said = self._bus.progress_of(call.id).strip("\n")
+            text = f"{INTERRUPTED_CALL} Its last words:\n{said[-LAST_WORDS:]}" if said else INTERRUPTED_CALL
+            self.add_result(ResultAdded(call.id, call.name, text, failed=True, seconds=0.0))
 
     def _publish_queue(self) -> None:
         queued = (w.shown or w.text for w in self._queue)

@@ -1,15 +1,16 @@
-"""The bash tool: one command, its output bounded for the model and whole on disk, its end always told."""
+"""The bash tool: one command in a terminal of its own. Its output is bounded for the model and whole on disk, its end
+is always told, and what goes on without it has a number."""
 
 from __future__ import annotations
 
 import asyncio
-import codecs
-import contextlib
+import errno
+import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import IO
 
 from pydantic import Field
 
@@ -18,33 +19,56 @@ from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
 from agent.tools.access import command_plan
 from agent.tools.base import Params, description_of
-from agent.tools.limits import Window, plain
-from agent.tools.process import Ended, ProcessBook
+from agent.tools.job import Job
+from agent.tools.jobs import CANCEL_GRACE, ProcessBook, named, new_mark
+from agent.tools.output import OUTPUT_LIMIT, Output
+from agent.tools.sandbox import Sandbox, hit
+from agent.tools.shell import Left, Shell, read_left
+from agent.tools.watch import Watch
+from agent.tools.wording import Why, going_on, joined, running, status, status_of
 from agent.workspace.paths import Workspace
 
-OUTPUT_LIMIT = 256_000_000  # bytes; more than this is a runaway
-SAVED_LIMIT = 64_000_000  # bytes of it that are kept in a file: the disk is the user's
 LONGEST = 3600.0  # seconds
-LIVE_TOTAL = 1_000_000  # characters passed on while it runs
-LIVE_PIECE = 2_000  # the newest of what came since the last piece
-LIVE_EVERY = 0.1  # seconds
+LONG = 60.0  # seconds after which a command without a time limit goes on in the background
+OUTSIDE = "outside_sandbox=true asks the user to let it run outside"
+STARTING = 3.0  # seconds in which a command for the background may fail, or open its port
+LOOK_EVERY = 0.25  # seconds
+LOOK_FROM = 0.5  # seconds; most commands are over by then and cost no look
 
 
 class BashParams(Params):
     command: str
-    timeout: float = Field(default=120, gt=0)
+    in_background: bool = False
+    timeout: float = Field(default=0, ge=0)
+
+
+class SandboxedParams(BashParams):
+    outside_sandbox: bool = False
 
 
 class Bash:
-    name = "bash"
-    params = BashParams
+    """`patience`: seconds that the user has to answer a command that asks, before the model is told; 0 without one.
+    `sandbox`: the wall around commands, or why there is none although the user wants it; None: not wanted."""
 
-    def __init__(self, workspace: Workspace, env: Mapping[str, str], logs: Path, book: ProcessBook) -> None:
-        self.description = description_of("bash")
+    name = "bash"
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        env: Mapping[str, str],
+        logs: Path,
+        book: ProcessBook,
+        patience: float = 0,
+        sandbox: Sandbox | str | None = None,
+    ) -> None:
+        self.params = BashParams if sandbox is None else SandboxedParams
+        self.description = description_of("bash") + _of_sandbox(sandbox)
+        self._sandbox = sandbox
         self._workspace = workspace
-        self._env = {k: v for k, v in env.items() if not k.startswith("DFLASH_SERVER_KEY")}
+        self._shell = Shell(workspace.root, env)
         self._logs = logs
         self._book = book
+        self._patience = patience
         self._numbers = count(1)
 
     def plan(self, params: BashParams) -> Plan:
@@ -52,143 +76,149 @@ class Bash:
             raise ToolFailure("The command is empty. Nothing was run.")
         if "\0" in params.command:
             raise ToolFailure("The command holds a NUL character. Nothing was run.")
-        return command_plan(params.command, self._workspace.root, self._workspace)
+        plan = command_plan(params.command, self._shell.folder, self._workspace)
+        if not self._outside(params):
+            if isinstance(self._sandbox, str):
+                raise ToolFailure(f"The sandbox does not work: {self._sandbox} {OUTSIDE}")
+            return plan
+        return replace(plan, title=f"outside the sandbox: {plan.title}", outside=True)
+
+    def _outside(self, params: BashParams) -> bool:
+        return isinstance(params, SandboxedParams) and params.outside_sandbox
 
     async def run(self, params: BashParams, ctx: ToolContext) -> ToolOutput:
-        if not self._workspace.root.is_dir():
-            raise ToolFailure(f"The folder {self._workspace.root} is gone; no command can run in it.")
-        output = _Output(ctx, self._logs / f"bash-{int(time.time())}-{next(self._numbers)}.log")
+        notes = self._news()
+        job = self._start(params, ctx, notes)
         timeout = min(params.timeout, LONGEST)
         try:
-            ended = await self._book.run(
-                params.command,
-                cwd=self._workspace.root,
-                env=self._env,
-                timeout=timeout,
-                on_output=output.add,
-            )
+            why = await self._foreground(job, timeout, params.in_background)
+        except asyncio.CancelledError:
+            if remaining := await self._book.end(job, CANCEL_GRACE):
+                ctx.progress(f"\n[could not be stopped: {named(remaining)}]")
+            raise
+        finally:
+            job.output.hide()
+        if why == "over":
+            return await self._ended(job, notes, walled=not self._outside(params))
+        if why in ("timeout", "output"):
+            return await self._stopped(job, why, timeout, notes)
+        job.told = job.output.told
+        self._book.keep(job)
+        return ToolOutput(joined(job.text(), [*going_on(job, why), *notes]))
+
+    def _news(self) -> list[str]:
+        return [f"[in the background {job.id} ({job.title}) has ended{status_of(job)}]" for job in self._book.news()]
+
+    def _start(self, params: BashParams, ctx: ToolContext, notes: list[str]) -> Job:
+        if lost := self._shell.lost_folder():
+            if not self._shell.folder.is_dir():
+                raise ToolFailure(f"The folder {self._workspace.root} is gone; no command can run in it.")
+            notes.append(f"[the folder {lost} is gone; this ran in {self._shell.folder}]")
+        log = self._logs / f"bash-{int(time.time())}-{os.getpid()}-{next(self._numbers)}.log"
+        output = Output(log, ctx.progress, ctx.tail)
+        try:
+            try:
+                return self._run_in_shell(params, output)
+            except OSError as error:
+                if error.errno != errno.E2BIG:
+                    raise
+                self._shell.forget_variables()
+                notes.append("[the exported variables had become too large for any command; they are as at first]")
+                return self._run_in_shell(params, output)
         except OSError as error:
             raise ToolFailure(f"The command could not be started: {error.strerror or error}.") from error
-        finally:
-            output.told()
-        if ended.heard:
-            output.keep()
-        text = "\n".join(p for p in (output.text().rstrip("\n"), *_endings(ended, timeout, output.log)) if p)
-        return ToolOutput(text, failed=bool(ended.status or ended.why))
 
+    def _run_in_shell(self, params: BashParams, output: Output) -> Job:
+        shell, sandbox = self._shell, self._sandbox
+        argv, env = shell.argv(params.command), shell.env()
+        if isinstance(sandbox, Sandbox) and not self._outside(params):
+            argv = sandbox.argv(argv, shell.folder)
+        return self._book.start(params.command, argv, cwd=shell.folder, env=env, mark=new_mark(), output=output)
 
-def _endings(ended: Ended, timeout: float, log: Path) -> list[str]:
-    lines: list[str] = []
-    if ended.why == "timeout":
-        stopped = "" if ended.unkillable else "; it and all it had started were stopped"
-        lines.append(f"[timed out after {timeout:g} s{stopped}]")
-    elif ended.why == "output":
-        lines.append(f"[stopped: more than {OUTPUT_LIMIT // 10**6} MB of output]")
-    elif ended.status < 0:
-        lines.append(f"[ended by signal {-ended.status}]")
-    else:
-        lines.append(f"[exit status {ended.status}]")
-    if ended.left:
-        names = ", ".join(f"{p.pid} ({p.command[:60]})" for p in ended.left[:8])
-        heard = f"; what it prints goes to {log}" if ended.heard else ""
-        lines.append(f"[left running in the background: {names}{heard}; stop with kill, or it ends with this session]")
-    if ended.unkillable:
-        lines.append(f"[could not be stopped: {', '.join(str(p.pid) for p in ended.unkillable)}]")
-    return lines
+    # ---- waiting
+    async def _foreground(self, job: Job, timeout: float, background: bool) -> Why:
+        watch = Watch(job)
+        first = LOOK_FROM
+        asked: float | None = None
+        while True:
+            elapsed = time.monotonic() - job.started
+            limits = [first, *([timeout - elapsed] if timeout else []), *([STARTING - elapsed] if background else [])]
+            if await _either(job.terminal.over, job.terminal.flooded, max(0.0, min(limits))):
+                return "output" if job.terminal.flooded.is_set() else "over"
+            first = LOOK_EVERY
+            now = time.monotonic()
+            elapsed = now - job.started
+            if timeout and elapsed >= timeout:
+                return "timeout"
+            verdict = watch.look(now)
+            self._book.listen(job, verdict == "input")
+            if verdict == "port":
+                return "port"
+            if background and elapsed >= STARTING:
+                return "wanted"
+            if verdict == "input":
+                asked = asked or now
+                if now - max(asked, job.typed) >= self._patience:
+                    return "input"
+            else:
+                asked = None
+            if not timeout and not background and asked is None and elapsed >= LONG:
+                return "long"
 
-
-class _Output:
-    """Takes bytes as they come: a window for the model, a stream for the screen, and a file once it is long or a
-    process in the background goes on writing."""
-
-    def __init__(self, ctx: ToolContext, log: Path) -> None:
-        self.log = log
-        self._progress = ctx.progress
-        self._window = Window()
-        self._early = bytearray()
-        self._file: IO[bytes] | None = None
-        self._saved = True
-        self._closed = False
-        self._size = 0
-        self._over = False
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._live = 0
-        self._pending = ""
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, data: bytes) -> bool:
-        if not data:
-            self._close()
-            return False
-        self._size += len(data)
-        if not self._over:
-            self._window.add(data)
-            self._show(data)
-        self._save(data)
-        return self._size <= OUTPUT_LIMIT
-
-    def told(self) -> None:
-        """The call is over: what comes now is only for the file."""
-        self._flush()
-        self._over = True
-
-    def keep(self) -> None:
-        self._open()
-        if self._file is not None:
-            self._file.flush()
-
-    def text(self) -> str:
-        whole = "all of it" if self._window.size <= SAVED_LIMIT else f"its first {SAVED_LIMIT // 10**6} MB"
-        where = f"; {whole} is in {self.log}" if self._saved and self._window.cut else ""
-        return self._window.text(f"… {self._window.size} bytes in all, the middle is left out{where} …")
-
-    def _show(self, data: bytes) -> None:
-        if self._live >= LIVE_TOTAL:
-            return
-        self._pending = (self._pending + self._decoder.decode(data))[-LIVE_PIECE:]
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LIVE_EVERY, self._flush)
-
-    def _flush(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._pending:
-            text, self._pending = plain(self._pending), ""
-            self._live += len(text)
-            self._progress(text)
-
-    def _save(self, data: bytes) -> None:
-        if self._file is None and self._saved:
-            self._early += data
-            if self._window.cut:
-                self._open()
-        elif self._file is not None and self._saved and self._file.tell() < SAVED_LIMIT:
-            self._write(data)
-
-    def _open(self) -> None:
-        if self._file is not None or self._closed or not self._saved:
-            return
-        try:
-            self.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = self.log.open("xb")
-        except OSError:
-            self._saved = False
+    # ---- results
+    async def _ended(self, job: Job, notes: list[str], *, walled: bool) -> ToolOutput:
+        await job.terminal.drain()
+        state = read_left(job.terminal.state())
+        lines = [status(job.terminal.code, state)]
+        if await self._book.outlives(job):
+            job.told = job.output.told
+            self._book.keep(job)
+            lines.append(f"[left running in the background: {running(job)}]")
         else:
-            self._write(bytes(self._early))
-        self._early.clear()
+            await job.finish()
+        lines += self._learn(state)
+        if not job.background and not job.output.cut:
+            self._book.forget(job)
+        failed = lines[0] != "[exit status 0]"
+        text = job.text()
+        if failed and walled and isinstance(self._sandbox, Sandbox) and hit(text):
+            lines.append(f"[this ran in the sandbox; {OUTSIDE}]")
+        return ToolOutput(joined(text, [*lines, *notes]), failed=failed)
 
-    def _write(self, data: bytes) -> None:
-        assert self._file is not None
-        try:
-            self._file.write(data)
-            if self._over:
-                self._file.flush()  # someone may be following it
-        except OSError:
-            self._saved = False
+    def _learn(self, left: Left | None) -> list[str]:
+        if left is None:
+            return []
+        before = self._shell.folder
+        self._shell.learn(left)
+        if self._shell.folder == before:
+            return []
+        return [f"[the next command runs in {self._shell.folder}; files are still named from {self._workspace.root}]"]
 
-    def _close(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
-        self._file, self._closed = None, True
+    async def _stopped(self, job: Job, why: Why, timeout: float, notes: list[str]) -> ToolOutput:
+        unkillable = await self._book.end(job)
+        if why == "timeout":
+            stopped = "" if unkillable else "; it and all it had started were stopped"
+            lines = [f"[timed out after {timeout:g} s{stopped}]"]
+        else:
+            lines = [f"[stopped: more than {OUTPUT_LIMIT // 10**6} MB of output]"]
+        if unkillable:
+            lines.append(f"[could not be stopped: {named(unkillable)}]")
+        return ToolOutput(joined(job.text(), [*lines, *notes]), failed=True)
+
+
+def _of_sandbox(sandbox: Sandbox | str | None) -> str:
+    if sandbox is None:
+        return ""
+    network = "" if isinstance(sandbox, Sandbox) and sandbox.network else ", and there is no network"
+    return " " + description_of("sandbox").replace("{network}", network)
+
+
+async def _either(first: asyncio.Event, second: asyncio.Event, seconds: float) -> bool:
+    """Has one of them come within that time?"""
+    waits = [asyncio.ensure_future(event.wait()) for event in (first, second)]
+    try:
+        done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return bool(done)

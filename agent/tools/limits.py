@@ -40,6 +40,13 @@ class Window:
         if len(self._tail) > 2 * TAIL:
             del self._tail[:-TAIL]
 
+    def with_end(self, data: bytes) -> Window:
+        """A copy with more at its end."""
+        other = Window()
+        other._head, other._tail, other.size = self._head[:], self._tail[:], self.size
+        other.add(data)
+        return other
+
     @property
     def cut(self) -> bool:
         return self.size > len(self._head) + len(self._tail) or len(self._tail) > TAIL

@@ -26,13 +26,14 @@ from agent.tui.choices import Choices
 from agent.tui.commands import screen_commands
 from agent.tui.completion import Offer
 from agent.tui.composer import Composer
+from agent.tui.docks import Docks
 from agent.tui.gauge import Gauge
+from agent.tui.keyboard import Keyboard
 from agent.tui.picture import Answer as Reply
 from agent.tui.picture import Picture
 from agent.tui.pump import Pump
 from agent.tui.question import Question
 from agent.tui.status import Status, shows_mode
-from agent.tui.todo import TodoList
 from agent.tui.transcript import Transcript
 
 NARROW, LOW = 20, 10  # columns below which a note stands in for the screen; rows below which the frame goes
@@ -77,8 +78,8 @@ class Chat(Screen[None]):
         self._edit = edit
         self.picture, self.gauge = Picture(), Gauge()
         self.transcript = Transcript(self.picture, welcome)
-        self.approval, self.composer = Approval(), composer
-        self.question, self.todo, self.choices = Question(), TodoList(), Choices(self)
+        self.composer, self.choices = composer, Choices(self)
+        self.docks = Docks(self.picture, self.choices, composer)
         self.status = Status(self.gauge, label)
         self.commands = commands
         self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
@@ -96,16 +97,13 @@ class Chat(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield self.transcript
-        yield self.todo
-        yield self.approval
-        yield self.question
+        yield from self.docks.widgets()
         yield self.composer.menu
         yield self.composer
         yield self.status
         yield Static("Make this window wider, please.", id="narrow", markup=False)
 
     def on_mount(self) -> None:
-        self.approval.border_title = "Allow this?"
         self._ticking = self.set_interval(1.0, self.status.refresh, pause=True)
         self.composer.focus()
         self.call_after_refresh(self._start)
@@ -116,7 +114,7 @@ class Chat(Screen[None]):
         self.set_class(narrow, "-narrow")
         self.set_class(height < LOW, "-low")
         if not narrow and self.focused is None:
-            (self.approval if self.approval.asked else self.question if self.question.asked else self.composer).focus()
+            self.docks.focus()
 
     def spawn(self, work: asyncio.Task[None]) -> None:
         """Hold on to a task until it is done; its bug is the app's."""
@@ -176,13 +174,7 @@ class Chat(Screen[None]):
         if not self.is_attached:
             return
         self.transcript.show()
-        asking = self.picture.asking[0] if self.picture.asking else None
-        had = self.approval.asked is not None
-        self.approval.ask(asking, self.composer.last_key)
-        if had and asking is None:
-            self.composer.focus()
-        self.todo.show(self.picture.todo)
-        self.show_choice()
+        self.docks.show(self.gauge.processes)
         if self._ticking is not None:
             if self.gauge.busy:
                 self._ticking.resume()
@@ -191,10 +183,7 @@ class Chat(Screen[None]):
         self.status.refresh()
 
     def show_choice(self) -> None:
-        had = self.question.asked is not None
-        self.question.ask(None if self.approval.asked else self.choices.now(self.picture.question))
-        if had and self.question.asked is None and self.approval.asked is None:
-            self.composer.focus()
+        self.docks.show_choice()
 
     def _turn_ended(self, event: TurnEnded) -> None:
         self.choices.ended()
@@ -205,6 +194,12 @@ class Chat(Screen[None]):
     def write(self, text: str) -> None:
         self.composer.write(text)
         self.composer.focus()
+
+    @on(Keyboard.Typed)
+    def _typed(self, message: Keyboard.Typed) -> None:
+        processes = self.session.processes if self.session is not None else None
+        if processes is None or not processes.type_into(message.process_id, message.text):
+            self._note("Nobody reads that any more.", "warning")
 
     # ---- what the user does
     @on(Composer.Sent)
@@ -299,6 +294,7 @@ class Chat(Screen[None]):
 
     @on(Composer.Stop)
     @on(Approval.Stop)
+    @on(Keyboard.Stop)
     def action_stop(self) -> None:
         if self.session is not None and self.session.running:
             self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
@@ -328,8 +324,8 @@ class Chat(Screen[None]):
 
     @on(Composer.Changed)
     def _written(self) -> None:
-        if self.question.asked and self.question.asked.options and not self.composer.text:
-            self.question.focus()
+        if self.docks.question.asked and self.docks.question.asked.options and not self.composer.text:
+            self.docks.question.focus()
 
     @on(Approval.Stray)
     @on(Question.Stray)

@@ -16,6 +16,8 @@ from agent.events import (
     PermissionAsked,
     PermissionSettled,
     PrefillProgress,
+    Process,
+    ProcessesChanged,
     QuestionAsked,
     ResultAdded,
     ServerChanged,
@@ -51,6 +53,7 @@ class Gauge:
     timings: list[Timings] = field(default_factory=list[Timings])
     context: int | None = None
     prefill: PrefillProgress | None = None
+    processes: tuple[Process, ...] = ()
     prefill_at: float = 0.0
     words: int = 0
     _ratio: float = CHARACTERS_PER_TOKEN
@@ -126,6 +129,8 @@ class Gauge:
                 self.server, self.endpoint = state, state.endpoint or self.endpoint
             case SettingsChanged(key="mode", value=value):
                 self.mode = value
+            case ProcessesChanged(processes=processes):
+                self.processes = processes
             case _:
                 pass
 

@@ -74,6 +74,7 @@ class Call(Entry):
     command: str | None = None
     preview: str = ""
     output: str = ""
+    tail: str = ""  # of a running call: what stands behind the output and may still change
     seconds: float = 0.0
     denied: bool = False
     paths: tuple[str, ...] = ()
@@ -162,10 +163,11 @@ class Picture:
             case QuestionAsked(call_id=call_id):
                 self.question = event
                 self._call(call_id).state = "asking"
-            case ToolProgress(call_id=call_id, text=text):
+            case ToolProgress(call_id=call_id, text=text, tail=tail):
                 call = self._call(call_id)
                 call.state = "running"
                 call.output = (call.output + text)[-OUTPUT_MOST:]
+                call.tail = call.tail if tail is None else tail
             case ResultAdded():
                 self._result(event)
             case TurnEnded():
@@ -283,7 +285,7 @@ class Picture:
         call = self._call(event.call_id)
         call.tool = event.tool
         call.state = "failed" if event.failed else "ok"
-        call.output = event.display or event.text
+        call.output, call.tail = event.display or event.text, ""
         call.seconds = event.seconds
         if self.question is not None and self.question.call_id == event.call_id:
             self.question = None

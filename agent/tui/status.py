@@ -69,6 +69,7 @@ def _parts(gauge: Gauge, label: str, now: float, room: int) -> list[list[Part]]:
     if not busy or gauge.activity in ("writing", "tool", "asking"):
         parts += [*_speed(gauge, now), *_cache(gauge)]
     parts += _context(gauge)
+    parts += _running(gauge)
     parts.append(_mode(gauge))
     if gauge.branch:
         parts.append([(one_line(gauge.branch, 30), theme.faint)])
@@ -109,6 +110,8 @@ def _activity(gauge: Gauge, now: float, room: int) -> list[Part]:
         case "compacting":
             so_far = f" · {gauge.words:,} words" if gauge.words else ""
             return [(f"compacting {figures.clock(elapsed)}{so_far}", theme.blue)]
+        case "tool" | "idle" if any(p.asks is not None for p in gauge.processes):
+            return [("waiting for you", theme.warn)]
         case "tool":
             return [(f"tool {figures.clock(elapsed)}", theme.blue)]
         case "asking":
@@ -117,6 +120,16 @@ def _activity(gauge: Gauge, now: float, room: int) -> list[Part]:
             return prefill_part(gauge.prefill, now - gauge.prefill_at, room)
         case _:
             return []
+
+
+def _running(gauge: Gauge) -> list[list[Part]]:
+    """What runs in the background: where it listens, and how many listen nowhere."""
+    ports = sorted({port for p in gauge.processes for port in p.ports})
+    others = sum(not p.ports and p.asks is None for p in gauge.processes)
+    part = [(" ".join(f":{port}" for port in ports[:3]), theme.good)] if ports else []
+    if others:
+        part.append((f"{' + ' if part else ''}{others} running", theme.quiet))
+    return [part] if part else []
 
 
 def _speed(gauge: Gauge, now: float) -> list[list[Part]]:

@@ -17,8 +17,9 @@ from agent.commands.base import Registry
 from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
-from agent.events import DurableEvent, Event
+from agent.events import DurableEvent, Event, Process, ProcessesChanged
 from agent.protocols import Checkpoints, Journal, ModelClient, Tool
+from agent.speech import tell
 from agent.wiring.options import Options
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from agent.wiring.skills import Extensions
 
 LOG_BYTES = 2_000_000
+PATIENCE = 30.0  # seconds that the user has to answer a command that asks, before the model is told
 ASSUMED_CONTEXT = 32_768  # tokens, where a server of the user's own has not been asked yet
 
 
@@ -42,10 +44,11 @@ class Parts:
 
     def __init__(self, options: Options, env: Mapping[str, str], *, can_ask: bool) -> None:
         from agent.store.archive import FileArchive
-        from agent.tools.process import ProcessBook
+        from agent.tools.jobs import ProcessBook
         from agent.wiring.choice import ServerChoice
         from agent.wiring.late import LateModel
         from agent.wiring.rules import rulebook
+        from agent.wiring.wall import home_warning, settings_for
         from agent.workspace.paths import Workspace
 
         self.options = options
@@ -53,6 +56,7 @@ class Parts:
         self.paths = Paths.from_env(env)
         self.trust = Trust(self.paths.state / "trust.json", everything=options.trust)
         _log_to(self.paths.logs / "dflash-agent.log")
+        self.settings, warnings = settings_for(options.folder, self.paths, self.trust)
         self.archive = FileArchive(self.paths.sessions)
         self.workspace = Workspace(options.folder, options.extra)
         self.book = ProcessBook()
@@ -62,7 +66,7 @@ class Parts:
         self.rules, notes = rulebook(self.paths, options.folder)
         self.registry = self._commands()
         self.extensions: Extensions | None = None
-        self.start_notes: list[str] = notes
+        self.start_notes: list[str] = [*home_warning(options.folder, env), *warnings, *notes]
         self.model = LateModel(self._client, self.server.suspect, self.server.totals)
         self._warming: asyncio.Task[Any] | None = None
 
@@ -83,6 +87,9 @@ class Parts:
         if self.session is not None:
             self.session.publish(event)
 
+    def _processes_changed(self, processes: tuple[Process, ...]) -> None:
+        self._publish(ProcessesChanged(processes))
+
     def open_session(self) -> Session:
         """Raises ConfigError when the session to resume is not there."""
         from agent.core.session import Session
@@ -92,6 +99,7 @@ class Parts:
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
         from agent.tools.skill import SkillTool
+        from agent.wiring.wall import sandbox_for
 
         if self.session is None and self.server.profile and self.server.profile.note:
             self.start_notes.append(self.server.profile.note)
@@ -108,6 +116,8 @@ class Parts:
             SkillTool(extensions.book, self._holds),
             beside=lambda file: instructions.below(file, self._holds),
             hides=self.rules.hides,
+            patience=PATIENCE if self.can_ask else 0,
+            sandbox=sandbox_for(self.settings, self.workspace, self.env),
         )
         journal, past = self._journal()
         self.session = Session(
@@ -126,10 +136,13 @@ class Parts:
             max_steps=self.options.max_turns,
             max_tokens=self._reply_limit(),
             prefix=self.archive.prefix(journal.session_id) if past else None,
+            processes=self.book,
             counter=Tokens(self.server.ensure_ready, self.model.count, _encoding),
             thinking=self.server.profile.thinking if self.server.profile else None,
         )
         self.session.server_changed(self.server.state)
+        self.book.on_change = self._processes_changed
+        self._processes_changed(self.book.list())
         self._warming = asyncio.get_running_loop().create_task(self._warm())
         return self.session
 
@@ -198,6 +211,7 @@ class Parts:
         from agent.commands.conversation import mode_command, plan_command, thinking_command
         from agent.commands.model import model_command
         from agent.commands.permissions import permissions_command
+        from agent.commands.processes import processes_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
         from agent.commands.speed import speed_command
@@ -207,7 +221,7 @@ class Parts:
 
         def doctor() -> Awaitable[str]:
             profile = self.server.profile or chosen_profile(self.options, self.paths, self.env)
-            return examine(profile, self.paths, self.env)
+            return examine(profile, self.paths, self.env, self.options.folder)
 
         server = self.server
         return Registry(
@@ -218,6 +232,7 @@ class Parts:
                 *change_commands(self.opened, unified),
                 permissions_command(self.opened, lambda: self.rules),
                 thinking_command(self.opened),
+                processes_command(self.book),
                 compact_command(self.opened),
                 context_command(self.opened),
                 speed_command(self.opened),
@@ -262,12 +277,17 @@ class Parts:
         return self.can_ask and self.server.alone
 
     async def close(self) -> None:
+        from agent.tools.jobs import named
+
         if self.session is not None:
             await self.session.close()
         if self._warming is not None:
             self._warming.cancel()
             await asyncio.wait([self._warming])
-        await self.book.stop_all()
+        for process in self.book.list():
+            tell(f"Stopped with this session: {process.command} (pid {', '.join(map(str, process.pids))}).")
+        if remaining := await self.book.stop_all():
+            tell(f"Could not be stopped: {named(remaining)}.")
         await self.server.stop()
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 
 from agent.config.paths import Paths
 from agent.config.profile import Profile
+from agent.config.settings import load_settings
+from agent.console.doctor import Check, text_of
 from agent.console.doctor import examine as examine_machine
-from agent.console.doctor import text_of
 from agent.console.server import describe
+from agent.errors import ConfigError
 from agent.protocols import Server
 from agent.runtime.logbook import last_lines
 from agent.runtime.record import Home
 from agent.speech import harmless
 from agent.wiring.engine import locator
+from agent.wiring.wall import OWN, made
+from agent.workspace.paths import Workspace
 
 LINES = 40  # of the log: about a screen
 
@@ -43,5 +49,21 @@ class AttachedRoom:
         return ()
 
 
-async def examine(profile: Profile, paths: Paths, env: Mapping[str, str]) -> str:
-    return "\n".join(text_of(await examine_machine(profile, paths, env, locator(paths))))
+async def examine(profile: Profile, paths: Paths, env: Mapping[str, str], folder: Path) -> str:
+    report = await examine_machine(profile, paths, env, locator(paths), partial(other_checks, paths, env, folder))
+    return "\n".join(text_of(report))
+
+
+def other_checks(paths: Paths, env: Mapping[str, str], folder: Path) -> list[Check]:
+    """What doctor does not know itself."""
+    try:
+        settings = load_settings(paths.config / OWN).settings
+    except ConfigError as error:
+        return [Check("settings", "warning", str(error), "Correct the file.")]
+    found = made(settings, Workspace(folder), env)
+    wanted = settings.sandbox == "workspace"
+    if isinstance(found, str):
+        words = f"{'on, but' if wanted else 'off;'} {found}"
+        return [Check("sandbox", "warning" if wanted else "ok", words, "Commands are refused." if wanted else "")]
+    how = f'sandbox = "workspace" in {paths.config / OWN} turns it on'
+    return [Check("sandbox", "ok", "on, and bubblewrap works here" if wanted else f"off; bubblewrap works here, {how}")]

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,7 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     from agent.console.commands import run
     from agent.wiring.choice import ServerChoice
     from agent.wiring.engine import chosen_profile, locator, supervisor
+    from agent.wiring.room import other_checks
 
     paths = Paths.from_env(env)
 
@@ -151,4 +153,5 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     def make(profile: Profile, home: Home, publish: Callable[[ServerState], None]) -> Supervisor:
         return supervisor(profile, home, paths, env, arguments.offline, publish)
 
-    return run(arguments, paths, env, profile, make, locator(paths), choice)
+    others = partial(other_checks, paths, env, Path.cwd())
+    return run(arguments, paths, env, profile, make, locator(paths), choice, others)

@@ -93,6 +93,19 @@ def test_doctor_says_of_a_damaged_model_what_is_wrong(installed: Path) -> None:
     assert status == 3 and any("tiny-gemma4.gguf cannot be used" in c["found"] for c in report["checks"])
 
 
+def test_doctor_says_whether_the_sandbox_works_here(tmp_path: Path) -> None:
+    works = "bubblewrap works here" in check(doctor(tmp_path)[1], "sandbox")["found"]
+    config = tmp_path / "dflash" / "config" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('sandbox = "workspace"')
+    found = check(doctor(tmp_path)[1], "sandbox")
+    assert found["found"].startswith("on, and" if works else "on, but") and (found["status"] == "ok") == works
+    missing = check(doctor(tmp_path, path="/nowhere")[1], "sandbox")
+    assert missing["status"] == "warning" and "sudo apt install bubblewrap" in missing["found"]
+    config.write_text("sandbox = 1")
+    assert str(config) in check(doctor(tmp_path)[1], "settings")["found"]
+
+
 # ---- setup
 def test_a_dry_run_for_a_gpu_shows_the_whole_plan_on_a_machine_without_one(tmp_path: Path) -> None:
     done = run(tmp_path, "setup", "--dry-run", "--profile", "gemma4-31b-dflash")

@@ -13,7 +13,7 @@ def test_the_tool_list_has_the_same_bytes_each_time_and_stays_small(bench: Bench
     bench.forget()
     assert tool_schemas(tuple(bench.tools.values())) == first
     assert [entry["function"]["name"] for entry in json.loads(first)] == [
-        *("ask", "bash", "edit", "glob", "grep", "list", "read", "todo", "write"),
+        *("ask", "bash", "edit", "glob", "grep", "list", "process", "read", "todo", "write"),
     ]
     assert not any(word in first for word in ('"title"', '"$defs"', '"default"'))
     # 4.4 bytes a token in the encoding that is usual for such counts: at most 1,500 with the system prompt

@@ -31,21 +31,21 @@ def question() -> list:
 
 async def test_a_question_waits_and_is_answered_by_choosing_an_option():
     async with screen(question(), say("fine"), tools=(Ask(),), mode="ask", first_prompt="go") as (chat, pilot, model):
-        await until(pilot, lambda: chat.question.has_focus)
+        await until(pilot, lambda: chat.docks.question.has_focus)
         await pilot.press("down", "enter")
         await until(pilot, lambda: "fine" in rows(chat) and chat.composer.has_focus)
         assert results(model) == ["The user answers: green"]
-        assert not chat.question.display
+        assert not chat.docks.question.display
 
 
 async def test_a_question_is_answered_by_a_digit_or_in_own_words():
     script = (question(), question_two(), say("fine"))
     async with screen(*script, tools=(Ask(),), mode="ask", first_prompt="go") as (chat, pilot, model):
-        await until(pilot, lambda: chat.question.has_focus)
+        await until(pilot, lambda: chat.docks.question.has_focus)
         await pilot.press("3")
-        await until(pilot, lambda: chat.question.asked is not None and chat.question.asked.text == "And?")
+        await until(pilot, lambda: chat.docks.question.asked is not None and chat.docks.question.asked.text == "And?")
         await write(pilot, "ye no")
-        assert chat.question.asked is not None
+        assert chat.docks.question.asked is not None
         await pilot.press("enter")
         await until(pilot, lambda: "fine" in rows(chat))
         assert results(model) == ["The user answers: blue", "The user answers: ye no"]
@@ -57,9 +57,9 @@ def question_two() -> list:
 
 async def test_escape_at_a_question_stops_the_turn():
     async with screen(question(), tools=(Ask(),), mode="ask", first_prompt="go") as (chat, pilot, _):
-        await until(pilot, lambda: chat.question.has_focus)
+        await until(pilot, lambda: chat.docks.question.has_focus)
         await pilot.press("escape")
-        await until(pilot, lambda: ended(chat) and not chat.question.display)
+        await until(pilot, lambda: ended(chat) and not chat.docks.question.display)
         assert "Interrupted" in rows(chat)
 
 
@@ -78,7 +78,7 @@ def plan_turn() -> tuple[list, ...]:
 
 async def test_a_plan_is_accepted_and_carried_out():
     async with screen(*plan_turn(), mode="plan", first_prompt="plan it") as (chat, pilot, model):
-        await until(pilot, lambda: chat.question.has_focus)
+        await until(pilot, lambda: chat.docks.question.has_focus)
         await pilot.press("down", "enter")
         await until(pilot, lambda: "carried out" in rows(chat))
         assert chat.session.mode == "accept-edits"
@@ -93,7 +93,7 @@ async def test_a_plan_is_accepted_and_carried_out():
 
 async def test_a_plan_can_be_changed_before_it_is_carried_out():
     async with screen(*plan_turn(), mode="plan", first_prompt="plan it") as (chat, pilot, model):
-        await until(pilot, lambda: chat.question.has_focus)
+        await until(pilot, lambda: chat.docks.question.has_focus)
         await pilot.press("3")
         await until(pilot, lambda: chat.composer.has_focus and "2. Do" in chat.composer.text)
         await write(pilot, "3 more")
@@ -106,14 +106,14 @@ async def test_a_plan_can_be_changed_before_it_is_carried_out():
 async def test_a_plan_is_refused_by_saying_what_to_change_or_by_staying():
     script = (say("1. Look"), say("2. Better"), say("third"))
     async with screen(*script, mode="plan", first_prompt="plan it") as (chat, pilot, model):
-        await until(pilot, lambda: chat.question.has_focus)
+        await until(pilot, lambda: chat.docks.question.has_focus)
         await write(pilot, "no not so")
         await pilot.press("enter")
-        await until(pilot, lambda: "Better" in rows(chat) and chat.question.has_focus)
+        await until(pilot, lambda: "Better" in rows(chat) and chat.docks.question.has_focus)
         assert chat.session.mode == "plan"
         assert said(model) == ["plan it", "no not so"]
         await pilot.press("4")
-        await until(pilot, lambda: chat.composer.has_focus and not chat.question.display)
+        await until(pilot, lambda: chat.composer.has_focus and not chat.docks.question.display)
         assert chat.session.mode == "plan"
 
 
@@ -126,13 +126,13 @@ async def test_the_list_of_steps_is_seen_until_all_is_done():
         say("ready"),
     )
     async with screen(*script, tools=(Todo(),), mode="ask", first_prompt="go") as (chat, pilot, model):
-        await until(pilot, lambda: "half way" in rows(chat) and chat.todo.display)
-        shown = [chat.todo.render_line(y).text.rstrip() for y in range(chat.todo.size.height)]
+        await until(pilot, lambda: "half way" in rows(chat) and chat.docks.todo.display)
+        shown = [chat.docks.todo.render_line(y).text.rstrip() for y in range(chat.docks.todo.size.height)]
         assert shown == ["1 of 3 done", "✓ look", "▸ build it", "○ test it"]
         assert results(model) == ["1 of 3 done."]
         await write(pilot, "on")
         await pilot.press("enter")
-        await until(pilot, lambda: "ready" in rows(chat) and not chat.todo.display)
+        await until(pilot, lambda: "ready" in rows(chat) and not chat.docks.todo.display)
 
 
 async def test_the_list_of_steps_is_there_again_after_a_restart():
@@ -143,7 +143,7 @@ async def test_the_list_of_steps_is_there_again_after_a_restart():
     await session.idle()
     await session.close()
     async with screen(tools=(Todo(),), past=journal.events) as (chat, pilot, _):
-        await until(pilot, lambda: chat.todo.display)
+        await until(pilot, lambda: chat.docks.todo.display)
 
 
 async def test_several_edits_of_one_file_are_one_diff(tmp_path):
@@ -176,11 +176,11 @@ async def test_escape_twice_asks_before_it_undoes(tmp_path):
         registry.add(*change_commands(lambda: chat.session, unified))
         await until(pilot, lambda: ended(chat))
         await pilot.press("escape", "escape")
-        assert not chat.question.display
+        assert not chat.docks.question.display
         chat.choices._ended = chat.choices._escaped = -9.0
         await pilot.press("escape", "escape")
-        await until(pilot, lambda: chat.question.has_focus)
-        assert "a.txt" in chat.question.asked.text
+        await until(pilot, lambda: chat.docks.question.has_focus)
+        assert "a.txt" in chat.docks.question.asked.text
         await pilot.press("2")
         await until(pilot, lambda: not (root / "a.txt").exists() and "Undone: a.txt." in rows(chat))
         assert chat.composer.text == "make it"

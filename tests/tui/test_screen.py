@@ -95,7 +95,7 @@ async def test_a_question_is_answered_with_one_key():
     tool = core.FakeTool()
     script = (core.calls(core.call("bash", "c1", value="ls")), say("finished"))
     async with screen(*script, tools=(tool,), mode="ask", first_prompt="go") as (chat, pilot, _):
-        await until(pilot, lambda: chat.approval.asked is not None and chat.approval.has_focus)
+        await until(pilot, lambda: chat.docks.approval.asked is not None and chat.docks.approval.has_focus)
         await pilot.press("y")
         await until(pilot, lambda: "finished" in rows(chat) and chat.composer.has_focus)
         assert tool.ran == ["ls"]
@@ -107,9 +107,9 @@ async def test_keys_of_someone_who_is_typing_do_not_answer_a_question():
     async with screen(*script, tools=(tool,), mode="ask", first_prompt="go") as (chat, pilot, _):
         await write(pilot, "ye")
         wait.set()
-        await until(pilot, lambda: chat.approval.asked is not None)
+        await until(pilot, lambda: chat.docks.approval.asked is not None)
         await write(pilot, "sy")
-        assert chat.approval.asked is not None
+        assert chat.docks.approval.asked is not None
         await until(pilot, lambda: chat.composer.text == "yesy")
         assert tool.ran == []
 
@@ -407,8 +407,8 @@ async def test_the_dock_shows_the_rules_a_choice_would_make_and_always_keeps_the
     )
     rules = Rulebook([], root="/project", home="/home", keep=keep)
     async with screen(*script, tools=(tool,), mode="ask", rules=rules, first_prompt="go") as (chat, pilot, _):
-        await until(pilot, lambda: chat.approval.asked is not None and chat.approval.has_focus)
-        dock = "\n".join(chat.approval.render_line(y).text for y in range(chat.approval.size.height))
+        await until(pilot, lambda: chat.docks.approval.asked is not None and chat.docks.approval.has_focus)
+        dock = "\n".join(chat.docks.approval.render_line(y).text for y in range(chat.docks.approval.size.height))
         assert "s, a allow Bash(npm test:*)" in dock and "always in this project" in dock
         await pilot.press("a")
         await until(pilot, lambda: "finished" in rows(chat))
@@ -421,12 +421,12 @@ async def test_the_dock_names_the_rule_that_asks_and_offers_no_rule_against_it()
     rules = Rulebook([Rule.parse("ask", "Bash(git push:*)", "~/config.toml", root="/p", home="/h")])
     script = (core.calls(core.call("bash", "c1", value="git push")), say("finished"))
     async with screen(*script, tools=(tool,), rules=rules, first_prompt="go") as (chat, pilot, _):
-        await until(pilot, lambda: chat.approval.asked is not None and chat.approval.has_focus)
-        dock = "\n".join(chat.approval.render_line(y).text for y in range(chat.approval.size.height))
+        await until(pilot, lambda: chat.docks.approval.asked is not None and chat.docks.approval.has_focus)
+        dock = "\n".join(chat.docks.approval.render_line(y).text for y in range(chat.docks.approval.size.height))
         assert "ask Bash(git push:*) (~/config.toml)" in dock
         assert "this session" not in dock
         await pilot.press("s", "a")
-        assert chat.approval.asked is not None and chat.composer.text == "sa"
+        assert chat.docks.approval.asked is not None and chat.composer.text == "sa"
         await pilot.press("n")
         await until(pilot, lambda: "finished" in rows(chat))
         assert tool.ran == []

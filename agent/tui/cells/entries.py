@@ -110,7 +110,9 @@ def call(entry: Call, width: int, unfolded: bool) -> list[Strip]:
         return [*strips, Strip([Segment("  ╰ shown with the next edit of this file", theme.faint)])]
     if entry.kind in ("edit", "delete", "move") and entry.preview and not entry.denied and entry.state != "failed":
         return strips + body(entry.preview, width, unfolded, diff=True)
-    return strips + body(entry.output, width, unfolded, diff=False, failed=entry.state == "failed")
+    if entry.state == "running":
+        return strips + body(entry.output + entry.tail, width, unfolded, diff=False, newest=True)
+    return strips + body(entry.output, width, unfolded, diff=False)
 
 
 def _subject(entry: Call) -> str:
@@ -118,9 +120,9 @@ def _subject(entry: Call) -> str:
     return title.removeprefix(f"{entry.tool} ") if title else ""
 
 
-def body(text: str, width: int, unfolded: bool, *, diff: bool, failed: bool = False) -> list[Strip]:
-    """Output or diff below a card, folded after twelve rows. Live output shows its newest rows: it is the last rows
-    that say how far it is."""
+def body(text: str, width: int, unfolded: bool, *, diff: bool, newest: bool = False) -> list[Strip]:
+    """Output or diff below a card, folded to twelve rows. `newest`: the last ones; of live output they say how far it
+    is."""
     if not text.strip():
         return []
     inner, bar = max(4, width - 4), Segment("  │ ", theme.line)
@@ -130,14 +132,16 @@ def body(text: str, width: int, unfolded: bool, *, diff: bool, failed: bool = Fa
         rows, left = (diff_rows(text, inner), 0) if diff else verbatim(clean(text), inner, theme.quiet)
     else:
         lines = text.split("\n")
-        shown, left = lines[:most], max(0, len(lines) - most)
+        shown, left = lines[-most:] if newest else lines[:most], max(0, len(lines) - most)
         piece = "\n".join(x[: inner * most] for x in shown)
         rows = diff_rows(piece, inner) if diff else verbatim(clean(piece), inner, theme.quiet)[0]
         if len(rows) > most:
-            rows, left = rows[:most], max(left, 1)
+            rows, left = rows[-most:] if newest else rows[:most], max(left, 1)
     strips = framed(rows, bar, bar)
     if left:
-        strips.append(Strip([Segment("  ╰ ", theme.line), Segment(f"{left} more lines · Ctrl+O", theme.faint)]))
+        corner, where = ("╭", "earlier") if newest else ("╰", "more")
+        note = Strip([Segment(f"  {corner} ", theme.line), Segment(f"{left} {where} lines · Ctrl+O", theme.faint)])
+        strips.insert(0 if newest else len(strips), note)
     return strips
 
 

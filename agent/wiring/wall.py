@@ -1,0 +1,61 @@
+"""The settings that hold in a folder, and the sandbox that they ask for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.config.paths import Paths
+from agent.config.settings import Settings, load_settings
+from agent.config.trust import Thing, Trust, digest_of_files
+from agent.tools.sandbox import INSTALL, Sandbox, find_bubblewrap
+from agent.tools.shell import prelude
+from agent.workspace.paths import Workspace
+
+OWN = "config.toml"
+OF_PROJECT = Path(".dflash") / OWN
+
+
+def settings_for(folder: Path, paths: Paths, trust: Trust) -> tuple[Settings, tuple[str, ...]]:
+    """What holds in this folder, and what the user should know of it. Raises ConfigError."""
+    own, project = paths.config / OWN, folder / OF_PROJECT
+    if not project.is_file():
+        loaded = load_settings(own)
+    elif trust.allows(Thing(project, digest_of_files([project]))):
+        loaded = load_settings(own, project)
+    else:
+        loaded = load_settings(own)
+        left_out = f"{project} is left out: this folder is not trusted (--trust trusts it for one run)."
+        return loaded.settings, (*loaded.warnings, left_out)
+    return loaded.settings, loaded.warnings
+
+
+def home_warning(folder: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    if os.path.realpath(env.get("HOME") or "/nonexistent") != str(folder):
+        return ()
+    return ("This is your home folder: all that is in it counts as the project. Better start in a folder of its own.",)
+
+
+def sandbox_for(settings: Settings, workspace: Workspace, env: Mapping[str, str]) -> Sandbox | str | None:
+    """None: not wanted; text: why there can be none."""
+    if settings.sandbox == "off":
+        return None
+    return made(settings, workspace, env)
+
+
+def made(settings: Settings, workspace: Workspace, env: Mapping[str, str]) -> Sandbox | str:
+    """Whether it is wanted or not."""
+    program = find_bubblewrap(env)
+    if program is None:
+        return f"bubblewrap is not installed. {INSTALL}"
+    sandbox = Sandbox(
+        program,
+        env,
+        workspace.root,
+        workspace.extra,
+        network=settings.sandbox_network,
+        home=settings.sandbox_home,
+        readable=(prelude(),),
+    )
+    return sandbox.trial() or sandbox

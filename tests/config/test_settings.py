@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.config.settings import Settings, load_settings
+from agent.errors import ConfigError
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_without_files_nothing_is_settled(tmp_path: Path) -> None:
+    loaded = load_settings(tmp_path / "absent", tmp_path / "absent too")
+    assert (loaded.settings, loaded.warnings) == (Settings(), ())
+
+
+def test_what_is_not_known_is_named_in_one_warning_and_the_rest_holds(tmp_path: Path) -> None:
+    own = written(
+        tmp_path / "config.toml", 'sandbox = "workspace"\nsandbox_home = [".aws"]\nzeta = 1\n[alpha]\nx = 2\n'
+    )
+    loaded = load_settings(own)
+    assert loaded.settings == Settings(sandbox="workspace", sandbox_home=(".aws",))
+    assert loaded.warnings == (f"{own}: not known and left out: alpha, zeta.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("sandbox = yes", "Cannot read"), ('sandbox = "all"', "sandbox"), ("sandbox_network = 1", "sandbox_network")],
+)
+def test_a_wrong_value_is_one_sentence_that_names_file_and_key(tmp_path: Path, text: str, says: str) -> None:
+    own = written(tmp_path / "config.toml", text)
+    with pytest.raises(ConfigError) as error:
+        load_settings(own)
+    assert says in str(error.value) and str(own) in str(error.value) and "\n" not in str(error.value).strip()
+
+
+def test_a_project_can_make_things_stricter_and_never_looser(tmp_path: Path) -> None:
+    own = written(tmp_path / "own" / "config.toml", "sandbox_network = true")
+    project = written(tmp_path / "project" / "config.toml", 'sandbox = "workspace"\nsandbox_network = false')
+    assert load_settings(own, project).settings == Settings(sandbox="workspace")
+
+    own.write_text('sandbox = "workspace"')
+    project.write_text('sandbox = "off"\nsandbox_network = true\nsandbox_home = [".ssh"]')
+    loaded = load_settings(own, project)
+    assert loaded.settings == Settings(sandbox="workspace")
+    assert loaded.warnings == (
+        f"{project}: sandbox, sandbox_home, sandbox_network is left out; only your own file can allow that.",
+    )
