@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeGuard
 
 from agent.core.approvals import Approvals
@@ -24,6 +23,7 @@ from agent.core.prefix import news
 from agent.core.rules import Rulebook
 from agent.core.spending import Spending, spending
 from agent.core.thinking import from_word, word
+from agent.core.waiting import Waiting, WaitingLine
 from agent.errors import AgentError, ContextOverflow
 from agent.events import (
     DURABLE,
@@ -35,7 +35,6 @@ from agent.events import (
     Event,
     GivenBack,
     Notice,
-    QueueChanged,
     ResultAdded,
     ServerChanged,
     ServerState,
@@ -58,15 +57,6 @@ from agent.protocols import (
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 LAST_WORDS = 4_000  # characters of what an interrupted call had said
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A message that waits for its turn; the fields are those of `submit`."""
-
-    text: str
-    shown: str = ""
-    allowed: tuple[str, ...] = ()
 
 
 class Session:
@@ -123,8 +113,7 @@ class Session:
         self.changes = Changes(checkpoints, self.publish, lambda: self.running)
         book = rules if rules is not None else Rulebook()
         self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes)
-        self._queue: deque[Waiting] = deque()
-        self._steering: deque[str] = deque()
+        self._waiting = WaitingLine(self.publish)
         self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
         self.read: int | None = None  # tokens that were read ahead; None: none
@@ -159,13 +148,12 @@ class Session:
         return any(text in m.text for m in self._history.view())
 
     def submit(self, text: str, *, shown: str = "", allowed: Sequence[str] = ()) -> None:
-        """Starts a turn, or queues it behind the running one. `shown`: what the user wrote, where `text` says more.
-        `allowed`: tools the turn keeps to, as in `narrowing`; empty for all."""
-        self._queue.append(Waiting(text, shown, tuple(allowed)))
+        """Starts a turn, or queues it behind the running one; the arguments are the fields of `Waiting`."""
+        self._waiting.add(Waiting(text, shown, tuple(allowed)))
         if self._ahead is not None:
             self._ahead.cancel()
         if self.running:
-            self._publish_queue()
+            self._waiting.show()
         self._idle.clear()
         self._wake.set()
 
@@ -188,17 +176,11 @@ class Session:
         if self._running is None:
             self.submit(text)
             return
-        self._steering.append(text)
-        self._publish_queue()
+        self._waiting.steer(text)
 
     def take_back(self) -> tuple[str, ...]:
         """What still waits to be sent, in that order; it waits no longer."""
-        unsent = (*self._steering, *(w.shown or w.text for w in self._queue))
-        self._steering.clear()
-        self._queue.clear()
-        if unsent:
-            self._publish_queue()
-        return unsent
+        return self._waiting.take_back()
 
     async def cancel(self) -> tuple[str, ...]:
         """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
@@ -301,15 +283,13 @@ class Session:
 
     @property
     def steering(self) -> bool:
-        return bool(self._steering)
+        return self._waiting.steering
 
     def take_steering(self) -> bool:
-        if not self._steering:
+        if not (text := self._waiting.take_steering()):
             return False
-        text = "\n\n".join(self._steering)
-        self._steering.clear()
         self._add_user(text, steered=True)
-        self._publish_queue()
+        self._waiting.show()
         return True
 
     def publish(self, event: Event) -> None:
@@ -329,14 +309,13 @@ class Session:
     # ---- the runner
     async def _run(self) -> None:
         while True:
-            while self._queue or self._compactor.wanted:
+            while self._waiting or self._compactor.wanted:
                 if self._compactor.wanted:
                     await self._compactor.serve(self._watch)
                     continue
-                result = await self._one_turn(self._queue.popleft())
-                while self._steering:  # said too late for the turn it was meant for
-                    self._queue.appendleft(Waiting(self._steering.pop()))
-                if result.outcome == "failed" and result.kind != ContextOverflow.kind and self._queue:
+                result = await self._one_turn(self._waiting.next())
+                self._waiting.too_late()
+                if result.outcome == "failed" and result.kind != ContextOverflow.kind and self._waiting:
                     # it was said in the belief that this turn would succeed, and would mostly fail like it
                     self.publish(GivenBack("\n\n".join(self.take_back())))
             self._idle.set()
@@ -347,7 +326,7 @@ class Session:
         self.turn += 1
         started = self._clock.monotonic()
         self._add_user(said.text, steered=False, shown=said.shown)
-        self._publish_queue()
+        self._waiting.show()
         turn = Turn(
             self, self._model, self._dispatch, self._history, self.publish, self._clock, self._reader, self._max_steps
         )
@@ -389,10 +368,6 @@ class Session:
             said = self._bus.progress_of(call.id).strip("\n")
             text = f"{INTERRUPTED_CALL} Its last words:\n{said[-LAST_WORDS:]}" if said else INTERRUPTED_CALL
             self.add_result(ResultAdded(call.id, call.name, text, failed=True, seconds=0.0))
-
-    def _publish_queue(self) -> None:
-        queued = (w.shown or w.text for w in self._queue)
-        self.publish(QueueChanged((*self._steering, *queued), len(self._steering)))
 
 
 def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:

@@ -176,6 +176,7 @@ class Bash:
             lines.append(f"[left running in the background: {running(job)}]")
         else:
             await job.finish()
+            self._book.publish()
         lines += self._learn(state)
         if not job.background and not job.output.cut:
             self._book.forget(job)

@@ -90,7 +90,9 @@ class Job:
         """A line, or a single key as the terminal would send it. Raises OSError where nobody reads."""
         single = text[:1] == "\x1b" or (len(text) == 1 and text < " ")
         data = (text if single else text + "\r").encode("utf-8", "replace")
-        self.typed, self.asks = time.monotonic(), None
+        self.typed = time.monotonic()
+        if not self.terminal.keys()[0]:  # a menu goes on asking with each key
+            self.asks = None
         while data:
             taken = self.terminal.write(data)
             if not taken:

@@ -17,6 +17,7 @@ Verdict: TypeAlias = Literal["", "port", "input"]
 SETTLED = 1.0  # seconds without output after which a server is up, and a prompt is one
 AT_MOST = 8.0  # seconds that a port is open; a server that logs all the time is one as well
 SILENT = 3.0  # seconds without output in a read of the terminal, where no unfinished line is a prompt
+STILL = 2.0  # seconds after a key in which a menu that was asking counts as still asking
 _ASKS = re.compile(r"[?:>\])%$#»…]\s*$")
 
 
@@ -37,7 +38,9 @@ class Watch:
             open_for = now - self.since
             return "port" if (open_for >= SETTLED <= quiet) or open_for >= AT_MOST else ""
         self.since = None
-        return "input" if quiet >= SETTLED and self._asks(members, quiet) else ""
+        if quiet < SETTLED:
+            return "input" if job.asks is not None and now - job.typed < STILL else ""
+        return "input" if self._asks(members, quiet) else ""
 
     def _served(self, members: tuple[Proc, ...], table: Mapping[int, Proc]) -> tuple[int, ...]:
         """Ports that it is meant to serve. A test run opens ports too: those have numbers that the system chose, and

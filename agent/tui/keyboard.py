@@ -71,7 +71,9 @@ class Keyboard(Vertical):
             self.asked, self._put_aside = process, None
             self._said.update(clean(process.asks or ""))
             self._line.password, self._line.keys = process.hidden, process.keys
-            self.border_title = one_line(f"{clean(process.command)} waits for you", max(10, self.screen.size.width - 8))
+            self.border_title = one_line(
+                f"Waits for you: {clean(process.command)}", max(10, self.screen.size.width - 8)
+            )
             keys = "arrows and Enter choose" if process.keys else "Enter sends"
             self.border_subtitle = f"{keys} · Esc stops the turn"
             self.display = True

@@ -50,10 +50,10 @@ def result(server: FakeLlama) -> str:
 
 def test_the_user_answers_and_the_model_reads_what_came_of_it(start: Start) -> None:
     terminal, server = start(call("bash", command="read -p 'Your name? ' x; echo \"hello $x\""), say("All done."))
-    terminal.until(lambda s: "waits for you" in s and "Your name?" in s and "waiting for you" in s.split("\n")[-1])
+    terminal.until(lambda s: "Waits for you" in s and "Your name?" in s and "waiting for you" in s.split("\n")[-1])
     terminal.type("Eve\r")
     screen = terminal.until(lambda s: "All done." in s)
-    assert "waits for you" not in screen
+    assert "Waits for you" not in screen
     assert result(server) == "Your name? Eve\nhello Eve\n[exit status 0]"
     terminal.type("next")
     terminal.until(lambda s: "next" in s)  # the keys are the composer's again
@@ -61,7 +61,7 @@ def test_the_user_answers_and_the_model_reads_what_came_of_it(start: Start) -> N
 
 def test_a_password_is_seen_nowhere(start: Start) -> None:
     terminal, server = start(call("bash", command="read -sp 'Password: ' x; echo; echo ${#x}"), say("All done."))
-    terminal.until(lambda s: "waits for you" in s)
+    terminal.until(lambda s: "Waits for you" in s)
     terminal.type("s3cret")
     assert "s3cret" not in terminal.until(lambda s: "••••••" in s)
     terminal.type("\r")
@@ -70,9 +70,11 @@ def test_a_password_is_seen_nowhere(start: Start) -> None:
 
 
 def test_a_menu_takes_arrows(start: Start) -> None:
-    menu = "read -rsn3 -p 'Choose: ' k; printf '%q\\n' \"$k\""
+    menu = "for i in 1 2; do read -rsn3 -p 'Choose: ' k; printf '%q\\n' \"$k\"; done"
     terminal, server = start(call("bash", command=menu), say("All done."))
     terminal.until(lambda s: "arrows and Enter choose" in s)
+    terminal.type("\x1b[A")
+    terminal.until(lambda s: s.count("Choose:") > 3)  # asked again, in the card and in the dock
     terminal.type("\x1b[B")
     terminal.until(lambda s: "All done." in s)
     assert "$'\\E[B'" in result(server)
@@ -82,7 +84,7 @@ def test_what_is_being_typed_for_the_model_stays_where_it_is(start: Start) -> No
     terminal, _ = start(call("bash", command="read -t 20 -p 'Your name? ' x; echo \"[$x]\""), say("All done."))
     terminal.until(lambda s: "bash" in s)
     terminal.type("think of")
-    terminal.until(lambda s: "waits for you" in s)
+    terminal.until(lambda s: "Waits for you" in s)
     terminal.type(" this")
     terminal.until(lambda s: "think of this" in s)
     terminal.type("\r")  # it is sent; now nothing else wants the keys
