@@ -10,7 +10,7 @@ from textual import events
 from agent.commands.base import Ask, Command, Open, Registry, Said
 from agent.core.rules import Rule, Rulebook
 from agent.errors import ConfigError, ContextOverflow
-from agent.protocols import TextChunk
+from agent.protocols import CallChunk, TextChunk
 from agent.tui.app import DflashApp
 from agent.tui.cells.entries import entry_strips
 from agent.tui.picture import Answer, End, Note
@@ -155,6 +155,48 @@ async def test_what_joins_the_turn_and_what_waits_behind_it_are_told_apart():
             await write(pilot, words)
             await pilot.press(key)
         await until(pilot, lambda: "soon  next" in rows(chat) and "later  queued" in rows(chat))
+
+
+async def test_up_in_an_empty_composer_takes_back_what_waits():
+    wait = asyncio.Event()
+    script = ([TextChunk("some"), wait, core.finish("stop")], say("fine"))
+    async with screen(*script, first_prompt="go") as (chat, pilot, model):
+        await until(pilot, lambda: "some" in rows(chat))
+        for words, key in (("later", "alt+enter"), ("soon", "enter")):
+            await write(pilot, words)
+            await pilot.press(key)
+        await until(pilot, lambda: "Up takes back what waits" in rows(chat))
+        await pilot.press("up")
+        assert chat.composer.text == "soon\n\nlater"
+        await until(pilot, lambda: "Up takes back" not in rows(chat))
+        wait.set()
+        await until(pilot, lambda: ended(chat))
+        assert len(model.requests) == 1
+
+
+async def test_stopping_says_so_at_once_and_puts_what_waits_before_what_is_being_written():
+    hang = asyncio.Event()
+    script = (core.calls(core.call("bash", "c1", value="ls")),)
+    async with screen(*script, tools=(core.FakeTool(hang=hang),), first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: any(getattr(e, "state", "") == "running" for e in chat.picture.entries))
+        await write(pilot, "later")
+        await pilot.press("alt+enter")
+        await write(pilot, "half")
+        chat.action_stop()
+        await until(pilot, lambda: "Stopping" in chat.status.hint or ended(chat))
+        await until(pilot, lambda: ended(chat))
+        assert chat.composer.text == "later\n\nhalf"
+        assert "Stopping" not in chat.status.hint
+
+
+async def test_a_call_that_is_being_written_is_seen_and_stays_when_it_is_stopped():
+    wait = asyncio.Event()
+    pieces = [CallChunk(0, "c1", "write", '{"file": "a.py", "text": "one\\ntw'), wait]
+    async with screen(pieces, first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: "write  a.py  writing · 2 lines" in rows(chat))
+        await pilot.press("escape")
+        await until(pilot, lambda: "write  a.py  broke off, not run · 2 lines" in rows(chat))
+        assert "2  tw" in rows(chat)
 
 
 async def test_a_message_that_does_not_fit_is_back_in_the_composer():
