@@ -111,15 +111,15 @@ class Session:
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
         self.changes = Changes(checkpoints, self.publish, lambda: self.running)
-        book = rules if rules is not None else Rulebook()
-        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes)
+        self._dispatch = Dispatch(
+            tools, self, self._approvals, self.publish, clock, reader, rules or Rulebook(), self.changes
+        )
         self._waiting = WaitingLine(self.publish)
         self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
         self.read: int | None = None  # tokens that were read ahead; None: none
-        self._idle = asyncio.Event()
+        self._idle, self._wake = asyncio.Event(), asyncio.Event()
         self._idle.set()
-        self._wake = asyncio.Event()
         self._journal_broken = False
         self._settle_open_calls()
         if past and mode != next((e.value for e in reversed(past) if _is(e, "mode")), mode):
