@@ -76,7 +76,7 @@ def test_a_menu_takes_arrows(start: Start) -> None:
     terminal.type("\x1b[A")
     terminal.until(lambda s: s.count("Choose:") > 3)  # asked again, in the card and in the dock
     terminal.type("\x1b[B")
-    terminal.until(lambda s: "All done." in s)
+    terminal.until(lambda s: "All done." in s and "Waits for you" not in s)
     assert "$'\\E[B'" in result(server)
 
 
