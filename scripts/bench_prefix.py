@@ -25,8 +25,10 @@ from agent.config.paths import Paths
 from agent.config.profile import ModelSource, Profile, Sampling
 from agent.core.session import Session
 from agent.events import AssistantAdded, TextDelta, TurnEnded
+from agent.model.calls import LenientCalls
 from agent.model.client import OpenAIModel
-from agent.model.repair import repair_arguments
+from agent.model.encoding import o200k
+from agent.model.tokens import Tokens
 from agent.runtime.command import Files, engine_environment
 from agent.runtime.dialect import probe_engine
 from agent.runtime.engines import find_engine
@@ -66,10 +68,19 @@ async def session(folder: Path, model: Path, draft: Path | None, mend: bool, sys
     (work := folder / "work").mkdir(exist_ok=True)
     book = ProcessBook()
     tools = build_tools(Workspace(work), os.environ, folder / "logs", book)
+    client = OpenAIModel(supervisor.ensure_ready)
     made = Session(
-        model=OpenAIModel(supervisor.ensure_ready), tools=tools, tools_json=tool_schemas(tools), system=system,
-        journal=MemoryJournal(), clock=RealClock(), repair=repair_arguments, mode="auto", max_tokens=200,
-    )  # fmt: skip
+        model=client,
+        counter=Tokens(supervisor.ensure_ready, client.count, o200k),
+        tools=tools,
+        tools_json=tool_schemas(tools),
+        system=system,
+        journal=MemoryJournal(),
+        clock=RealClock(),
+        reader=LenientCalls(),
+        mode="auto",
+        max_tokens=200,
+    )
     try:
         await supervisor.ensure_ready()
         yield made

@@ -53,11 +53,9 @@ async def sessions(tmp_path: Path) -> AsyncIterator[Open]:
     book = ProcessBook()
     opened: list[Session] = []
 
-    async def open_on(
-        supervisor: Supervisor, system: str = "You are a test.", extra: dict[str, Any] | None = None
-    ) -> Session:
+    async def open_on(supervisor: Supervisor, system: str = "You are a test.") -> Session:
         tools = build_tools(Workspace(tmp_path), os.environ, tmp_path / ".logs", book)
-        model = OpenAIModel(supervisor.ensure_ready, extra)
+        model = OpenAIModel(supervisor.ensure_ready)
         session = Session(
             model=model,
             counter=Tokens(supervisor.ensure_ready, model.count, o200k),
@@ -168,7 +166,7 @@ async def test_reading_ahead_stops_when_the_user_sends_and_what_was_read_serves(
     start: Start, smollm2: Path, sessions: Open
 ) -> None:
     supervisor = start(smollm2)
-    session = await sessions(supervisor, system="Mind the words of the sea. " * 500)
+    session = await sessions(supervisor, system="Mind the words of the sea. " * 200)
     endpoint = await supervisor.ensure_ready()
     headers = {"Authorization": f"Bearer {endpoint.api_key}"}
     async with httpx2.AsyncClient(trust_env=False, headers=headers) as client:
@@ -183,8 +181,9 @@ async def test_reading_ahead_stops_when_the_user_sends_and_what_was_read_serves(
     subscription = session.subscribe()
     session.submit("hello")
     async for event in subscription:
-        if isinstance(event, PrefillProgress):
+        if isinstance(event, PrefillProgress | TurnEnded):
             break
+    assert isinstance(event, PrefillProgress), event
     assert session.read is None, "it did not end by itself"
     assert event.cache > 100, "the part that had been read was used"
     await session.cancel()
@@ -224,11 +223,11 @@ async def test_thinking_switched_on_and_off_moves_nothing_and_thoughts_stay_as_t
     start: Start, sessions: Open, tmp_path: Path, official: Callable[[str], str]
 ) -> None:
     tiny = make_tiny(tmp_path / "thinker", thought="Hm", template=official("google-gemma-4-31B-it"))
-    switch = {"enable_thinking": False}
-    session = await sessions(start(tiny.target, tiny.draft), extra={"chat_template_kwargs": switch})
+    session = await sessions(start(tiny.target, tiny.draft))
+    session.set_thinking(False)
     replies = list[AssistantMessage]()
     for on in (False, True, True, False, True):
-        switch["enable_thinking"] = on
+        session.set_thinking(on)
         replies += [a.message for a in await turn(session, "go on")]
     assert [r.thinking for r in replies] == ["", "Hm", "Hm", "", "Hm"]
     for before, after in itertools.pairwise(replies):
