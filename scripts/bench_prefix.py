@@ -33,7 +33,6 @@ from agent.runtime.command import Files, engine_environment
 from agent.runtime.dialect import probe_engine
 from agent.runtime.engines import find_engine
 from agent.runtime.gguf import read_gguf
-from agent.runtime.provision import smoke_model
 from agent.runtime.record import Home
 from agent.runtime.supervisor import Provision, Supervisor
 from agent.runtime.template import launch_template
@@ -55,7 +54,7 @@ async def session(folder: Path, model: Path, draft: Path | None, mend: bool, sys
     dialect, _ = await probe_engine(engine.binary, folder / "dialects", engine_environment(os.environ, "", folder))
     source = ModelSource(kind="file", path=model)
     profile = Profile(
-        name="bench", title="bench", model=source, draft=source if draft else None, ctx=8192,
+        name="bench", title="bench", model=source, draft=source if draft else None, ctx=32768,
         threads=None if draft is None else 1, sampling=Sampling(temperature=0),
     )  # fmt: skip
     template = launch_template(read_gguf(model).template, folder / "templates", dialect.version) if mend else None
@@ -131,18 +130,20 @@ async def templates(folder: Path) -> None:
 
 
 async def ahead(folder: Path) -> None:
-    model, system = smoke_model(PATHS), "Mind the words of the sea, and be brief about them. " * 60
+    tiny, system = make_tiny(folder / "reader"), "Mind the words of the sea. " * 800
     waits: dict[str, list[float]] = {"nothing read ahead": [], "all of it": [], "Enter while it was read": []}
     for _ in range(3):
         for label, seconds in waits.items():
-            async with session(folder, model, None, False, system) as made:
+            async with session(folder, tiny.target, tiny.draft, False, system) as made:
                 if label == "all of it":
                     await made.read_now()
                 elif label != "nothing read ahead":
                     made.read_ahead()
-                    await asyncio.sleep(2)
+                    await asyncio.sleep(1)
                 seconds.append((await turn(made, "hello"))[0])
-    print("\n| first request, SmolLM2-135M on this CPU | Enter to the first word, median of 3 | of it without |")
+    print(
+        "\n| first request of 11,000 tokens, tiny model on this CPU | Enter to the first word, median of 3 | of the whole |"
+    )
     print("| --- | --- | --- |")
     whole = statistics.median(waits["nothing read ahead"])
     for label, seconds in waits.items():
