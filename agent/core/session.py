@@ -211,6 +211,8 @@ class Session:
         """From the next request on. A number: think at most so many tokens."""
         self._thinking = thinking
         self._now = replace(self._now, thinking=bool(thinking))  # counts from the next epoch on
+        if not len(self._history):
+            self._prefix, self._fixed = self._now, False
         self.publish(SettingsChanged("thinking", word(thinking)))
 
     async def compact(self, focus: str = "") -> Compacted | None:
