@@ -107,6 +107,8 @@ class Session:
         self._endpoint: Endpoint | None = None
         self._counter = counter
         self._compactor = Compactor(self, self._history, model, counter, self.publish, clock)
+        for event in (*past, SettingsChanged("mode", mode)):
+            self._compactor.saw(event)
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
@@ -297,6 +299,8 @@ class Session:
     def publish(self, event: Event) -> None:
         if isinstance(event, Compacted):
             self._begin_epoch()
+        if isinstance(event, DURABLE):
+            self._compactor.saw(event)
         if isinstance(event, DURABLE) and not self._journal_broken:
             try:
                 if not self._fixed:
