@@ -168,7 +168,7 @@ def _listed(folder: Path) -> tuple[set[str], list[str]]:
             try:
                 if entry.is_dir():
                     folders.append(entry.name)
-                elif entry.name.lower() == FILE.lower():
+                elif len(entry.name) == len(FILE) and entry.name.lower() == FILE.lower():
                     names.add(entry.name)
             except OSError:  # a loop of links
                 continue

@@ -293,6 +293,9 @@ class Picture:
             pass
         elif call.tool == "todo":
             self.todo, call.output = tuple(call.preview.split("\n")), ""
+        elif call.tool == "skill":
+            points = (f"[ ] {line.removeprefix('☐ ')}" for line in event.display.split("\n") if line.startswith("☐ "))
+            self.todo = tuple(dict.fromkeys((*self.todo, *points)))
         elif call.kind == "edit" and event.display:
             self._one_diff(call, event.display)
         self.asking = [a for a in self.asking if a.plan.call_id != event.call_id]

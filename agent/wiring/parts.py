@@ -196,7 +196,8 @@ class Parts:
             )
             self.registry.add(*self.extensions.own_commands(self.registry))
             self.start_notes += self.extensions.start_notes()
-        self.extensions.book.refresh()
+        else:
+            self.extensions.book.refresh()
         self.registry.add(*self.extensions.commands())
         return self.extensions
 
