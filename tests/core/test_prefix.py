@@ -9,7 +9,7 @@ from agent.core.session import Session
 from agent.events import Compacted
 from agent.messages import Prefix, UserMessage
 from agent.protocols import ModelRequest
-from tests.fakes.core import FakeTool, MemoryJournal, RealClock, ScriptedModel, text
+from tests.fakes.core import MemoryJournal, ScriptedModel, open_session, text
 
 
 def tools(*names: str, **descriptions: str) -> str:
@@ -27,14 +27,11 @@ class Window:
     async def say(self, words: str, system: str, tools_json: str = tools("bash")) -> ModelRequest:
         """The request of one turn in a session opened with these."""
         model = ScriptedModel(text("so it is"))
-        session = Session(
-            model=model,
-            tools=(FakeTool(),),
+        session = open_session(
+            model,
+            journal=self.journal,
             tools_json=tools_json,
             system=system,
-            journal=self.journal,
-            clock=RealClock(),
-            repair=lambda raw: raw,
             past=tuple(self.journal.events),
             prefix=self.journal.prefix,
         )
@@ -79,16 +76,9 @@ async def test_a_session_from_before_prefixes_were_noted_gets_one_when_it_goes_o
 async def test_a_compacted_conversation_begins_with_what_holds_now() -> None:
     window = Window()
     await window.say("hello", "Old.")
-    session = Session(
-        model=(model := ScriptedModel(text("yes"))),
-        tools=(FakeTool(),),
-        tools_json=tools("bash"),
-        system="New.",
-        journal=window.journal,
-        clock=RealClock(),
-        repair=lambda raw: raw,
-        prefix=window.journal.prefix,
-    )
+    model = ScriptedModel(text("yes"))
+    options = {"tools_json": tools("bash"), "system": "New.", "prefix": window.journal.prefix}
+    session = open_session(model, journal=window.journal, **options)
     session.publish(Compacted("they said hello", 2))
     session.submit("go on")
     await session.idle()

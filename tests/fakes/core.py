@@ -175,12 +175,10 @@ def rough(n_ctx: int | None = None, ask: Callable[[ModelRequest], Awaitable[int 
 
 def open_session(model: ScriptedModel, *tools: FakeTool, journal: Journal | None = None, **options: Any) -> Session:
     settings: dict[str, Any] = {"mode": "auto", "clock": RealClock(), "reader": StrictCalls(), "counter": rough()}
-    settings |= options
+    settings |= {"tools_json": "[]", "system": "system"} | options
     return Session(
         model=model,
         tools=tools or (FakeTool(),),
-        tools_json="[]",
-        system="system",
         journal=journal or MemoryJournal(),
         **settings,
     )
