@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the search tools cost against plain ripgrep, on a tree of 100,000 files made for it. Prints medians in seconds and
-their ratio to `rg` doing the same in the same run. `python scripts/bench_search.py [FILES] [RUNS]`."""
+"""What the search tools cost against plain ripgrep, on a tree of 100,000 files made for it. Prints medians in seconds
+and their ratio to `rg` doing the same in the same run. `python scripts/bench_search.py [FILES] [RUNS]`."""
 
 from __future__ import annotations
 
