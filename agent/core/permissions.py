@@ -60,6 +60,8 @@ def decide(mode: Mode, tool: str, plan: Plan, rules: Rulebook) -> Ruling:
     for part in parts:
         if rule := rules.first("ask", tool, part):
             return Ruling("ask", "rule", _named(rule))
+    if plan.outside and plan.kind == "execute":  # out of the sandbox, say: no rule about a command speaks of that
+        return Ruling("ask", "mode", plan.title)
     if plan.unclear and (mode != "auto" or rules.any_for("run", "deny", "ask")):
         return Ruling("ask", "mode", plan.unclear)
     open_parts: list[Access] = []

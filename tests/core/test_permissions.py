@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -238,6 +239,12 @@ def test_edits_of_a_session_are_waved_through_together_and_kept_one_by_one() -> 
     ruling = decide("ask", "edit", file("edit"), book())
     assert ruling.offers == ("Edit(/src/a.py)",)
     assert ruling.session_offers == ("Edit",)
+
+
+def test_a_command_that_leaves_its_bounds_is_asked_in_every_mode_whatever_is_allowed() -> None:
+    plan = replace(command("ls", harmless=True), outside=True)
+    for mode in ("ask", "accept-edits", "auto"):
+        assert decide(mode, "bash", plan, book(allow=["Bash"])).verdict == "ask"
 
 
 def test_what_always_asks_offers_no_rule() -> None:
