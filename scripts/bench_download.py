@@ -104,8 +104,8 @@ def main() -> None:
         python = [sys.executable, "-P", "-c"]
         ways = {
             "curl": ["curl", "-sL", f"{url}/some/model/resolve/main/m.gguf", "-o", str(folder / "out")],
-            "curl, then sha256sum": [
-                *("sh", "-c", 'curl -sL "$1" -o "$2" && sha256sum "$2"', "sh"),
+            "curl, then openssl": [
+                *("sh", "-c", 'curl -sL "$1" -o "$2" && openssl dgst -sha256 "$2"', "sh"),
                 *(f"{url}/some/model/resolve/main/m.gguf", str(folder / "out")),
             ],
             "dflash-agent": [*python, OURS, url, str(folder / "cache")],
