@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -139,6 +140,24 @@ def test_what_was_stopped_goes_on_from_there(launch: Launch, hub: FakeHub) -> No
     terminal.type("\r")
     terminal.until(lambda s: "What shall we build?" in s)
     assert re.fullmatch(r"bytes=[1-9]\d*-", hub.ranges[1])
+
+
+def test_a_signal_during_a_download_gives_the_terminal_back_and_keeps_what_came(
+    launch: Launch, hub: FakeHub, home: Path
+) -> None:
+    hub.faults = [{"hold": True}]
+    terminal = launch("--profile", "tiny")
+    terminal.until(lambda s: "Enter get it ready" in s)
+    terminal.type("\r")
+    assert hub.held.wait(20)
+    terminal.until(lambda s: "◐ Model" in s)
+    os.kill(terminal.pid, signal.SIGTERM)
+    hub.released.set()
+    assert terminal.wait() == 143 and "1049" not in terminal.modes
+    (part,) = (home / "hf").rglob("*.part")
+    assert part.stat().st_size
+    again = launch("--profile", "tiny")
+    again.until(lambda s: "MB here" in s)  # and says so
 
 
 def test_a_refusal_is_told_on_the_screen_and_can_be_tried_again(launch: Launch, hub: FakeHub) -> None:
