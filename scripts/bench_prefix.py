@@ -142,7 +142,8 @@ async def ahead(folder: Path) -> None:
                     await asyncio.sleep(1)
                 seconds.append((await turn(made, "hello"))[0])
     print(
-        "\n| first request of 11,000 tokens, tiny model on this CPU | Enter to the first word, median of 3 | of the whole |"
+        "\n| first request of 11,000 tokens, tiny model on this CPU "
+        "| Enter to the first word, median of 3 | of the whole |"
     )
     print("| --- | --- | --- |")
     whole = statistics.median(waits["nothing read ahead"])

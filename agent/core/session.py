@@ -98,9 +98,7 @@ class Session:
         self._prefix = prefix or self._now
         self._fixed = prefix is not None
         self._reading = Reading(held(past))
-        self._journal = journal
-        self._clock = clock
-        self._reader = reader
+        self._journal, self._clock, self._reader = journal, clock, reader
         self._max_steps = max_steps
         self.processes = processes
         self.max_tokens = max_tokens
@@ -109,13 +107,11 @@ class Session:
         self._compactor = Compactor(self, self._history, model, counter, self.publish, clock)
         for event in (*past, SettingsChanged("mode", mode)):
             self._compactor.saw(event)
-        ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
-        self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
+        self._last_id = _last_id(past)
         self._approvals = Approvals(self.publish)
         self.changes = Changes(checkpoints, self.publish, lambda: self.running)
-        self._dispatch = Dispatch(
-            tools, self, self._approvals, self.publish, clock, reader, rules or Rulebook(), self.changes
-        )
+        book = rules or Rulebook()
+        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes)
         self._waiting = WaitingLine(self.publish)
         self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
@@ -252,8 +248,8 @@ class Session:
 
     # ---- what the turn calls
     def new_id(self) -> str:
-        self._next_id += 1
-        return f"m{self._next_id}"
+        self._last_id += 1
+        return f"m{self._last_id}"
 
     def request(self) -> ModelRequest:
         fixed = self._prefix
@@ -378,3 +374,8 @@ class Session:
 
 def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
     return isinstance(event, SettingsChanged) and event.key == key
+
+
+def _last_id(past: Sequence[DurableEvent]) -> int:
+    ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
+    return max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
