@@ -66,12 +66,14 @@ class CallPlanned:
 
 @dataclass(frozen=True, slots=True)
 class PermissionSettled:
-    """`by`: who decided. `request_id` is empty when nobody had to be asked. `waited`: seconds until the answer."""
+    """`by`: who decided; `why` names the rule where one did. `request_id` is empty when nobody had to be asked.
+    `waited`: seconds until the answer."""
 
     call_id: str
     decision: Decision
     by: Literal["user", "mode", "rule", "nobody"]
     request_id: str = ""
+    why: str = ""
     waited: float = 0.0
 
 
@@ -133,6 +135,33 @@ class TurnEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesRestored:
+    """Files were put back as they were before a turn, or (`redone`) as it had left them. `kept`: left alone, since
+    someone has changed them meanwhile. `left_out`: what is not covered, such as repositories in the project."""
+
+    turn: int
+    paths: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    redone: bool = False
+
+    @property
+    def words(self) -> str:
+        """For the user."""
+        lines = [f"{'Done again' if self.redone else 'Undone'}: {_named(self.paths) or 'nothing'}."]
+        if self.kept:
+            lines.append(f"Left alone, since changed meanwhile or not to be written: {_named(self.kept)}.")
+        if self.left_out:
+            lines.append(f"Not covered, whatever commands did there: {_named(self.left_out)}.")
+        return "\n".join(lines)
+
+
+def _named(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+@dataclass(frozen=True, slots=True)
 class SettingsChanged:
     key: str
     value: str
@@ -190,8 +219,24 @@ class Compacting:
 
 @dataclass(frozen=True, slots=True)
 class PermissionAsked:
+    """`why`: the rule that asks, or what is special about it; "" for what the mode always asks. `session` and `always`:
+    the rules that the decisions of these names would make; empty where it would be asked again all the same."""
+
     request_id: str
     plan: CallPlanned
+    why: str = ""
+    session: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAsked:
+    """The model asks the user; any text may answer it, not only one of the options."""
+
+    request_id: str
+    call_id: str
+    question: str
+    options: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +362,7 @@ DurableEvent: TypeAlias = (
     | ResultAdded
     | Compacted
     | TurnEnded
+    | FilesRestored
     | SettingsChanged
 )
 TransientEvent: TypeAlias = (
@@ -327,6 +373,7 @@ TransientEvent: TypeAlias = (
     | PrefillProgress
     | Compacting
     | PermissionAsked
+    | QuestionAsked
     | ToolProgress
     | ProcessesChanged
     | StepRetrying
@@ -345,6 +392,7 @@ DURABLE = (
     ResultAdded,
     Compacted,
     TurnEnded,
+    FilesRestored,
     SettingsChanged,
 )
 

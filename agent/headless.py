@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from agent.codec import to_json
-from agent.commands.base import Ask, Command, Registry, Said
+from agent.commands.base import Ask, Command, Diff, Registry, Said
 from agent.core import stats
 from agent.core.session import Session
 from agent.errors import AgentError, ConfigError
@@ -125,7 +125,7 @@ async def _obeyed(
     if isinstance(answer, Ask):
         session.submit(answer.text, shown=answer.shown, allowed=answer.allowed)
         return None
-    return TurnEnded(0, "done"), answer.text if isinstance(answer, Said) else ""
+    return TurnEnded(0, "done"), answer.text if isinstance(answer, Said | Diff) else ""
 
 
 def _of_turn(events: list[DurableEvent]) -> tuple[TurnEnded, str]:

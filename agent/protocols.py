@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -20,6 +20,25 @@ def _ignore(_text: str) -> None:
 
 # ---- tools
 @dataclass(frozen=True, slots=True)
+class Access:
+    """One thing of a call that a permission rule may speak of.
+
+    act: run a command, read or edit a file, or use a tool about which nothing finer can be said. what: one simple
+    command as written, an absolute path with links followed, or for a tool what it is used on. forms: other ways to say
+    the same (a command without its quotes, a path before its links), which rules that forbid look at too. harmless: a
+    command that only looks. outside: of the project, or a protected place in it. through: a command that only starts
+    another one, which is judged by itself.
+    """
+
+    act: Literal["run", "read", "edit", "use"]
+    what: str
+    forms: tuple[str, ...] = ()
+    harmless: bool = False
+    outside: bool = False
+    through: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What a call will do. Permission, checkpoint, the transcript's header and the diff the user approves all read
     this one plan.
@@ -27,6 +46,8 @@ class Plan:
     paths: absolute, resolved paths it touches. command: the shell line of an execute. preview: a unified diff of an
     edit, or text. stamp: hash of the file content that was seen; run() refuses when the file has changed since.
     outside: a path leads out of the project, or to a protected place (.git, .dflash, shell start-up files).
+    accesses: what rules may speak of, one by one; empty: the use of the tool as such. unclear: why it cannot be said
+    what the command does (its grammar, a name that is only known when it runs); "" when it can.
     """
 
     kind: PlanKind
@@ -36,17 +57,22 @@ class Plan:
     preview: str = ""
     stamp: str | None = None
     outside: bool = False
+    accesses: tuple[Access, ...] = ()
+    unclear: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a running tool may use. `progress` takes text as it appears, `tail` what stands behind all of it and may
-    still change (each time the whole of it); they never block."""
+    still change (each time the whole of it); they never block. `turn` counts from 1. `ask` shows the user a question
+    with options and waits for the answer; None where nobody is there."""
 
     call_id: str
     plan: Plan
     progress: Callable[[str], None]
     tail: Callable[[str], None] = _ignore
+    turn: int = 0
+    ask: Callable[[str, tuple[str, ...]], Awaitable[str]] | None = None
 
 
 class Tool(Protocol):
@@ -257,6 +283,32 @@ class Archive(Protocol):
     def delete(self, session_id: str) -> None:
         """Raises ConfigError for an unknown id, or where another process has it open."""
         ...
+
+
+class Restored(Protocol):
+    """As in FilesRestored."""
+
+    @property
+    def turn(self) -> int: ...
+    @property
+    def paths(self) -> tuple[str, ...]: ...
+    @property
+    def kept(self) -> tuple[str, ...]: ...
+    @property
+    def left_out(self) -> tuple[str, ...]: ...
+
+
+class Checkpoints(Protocol):
+    """What turns did to files. `before` is called before a call changes `files`, or (`whole`) may change anything, and
+    returns what the user should know, mostly nothing. `undo`, `redo` and `changed` raise AgentError in the user's
+    words."""
+
+    async def before(self, turn: int, files: Sequence[str], *, whole: bool) -> str: ...
+    async def after(self, turn: int) -> None: ...
+    async def undo(self) -> Restored: ...
+    async def redo(self) -> Restored: ...
+    async def changed(self, turn: int | None = None) -> list[tuple[str, bytes, bytes]]: ...
+    def last(self) -> tuple[int, list[str]] | None: ...
 
 
 class Clock(Protocol):

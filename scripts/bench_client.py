@@ -10,6 +10,7 @@ Compile the environment first (python -m compileall), and run it on a quiet mach
     rest        proportional set size at the prompt, MiB
     stream      client's CPU seconds per 1,000 tokens at 150 and at 1,000 tok/s; seconds from the server's last byte to
                 the last word on the screen
+    file        the same for the same text as a file that the model writes by a tool call
     headless    wall seconds of `-p hello`, all of it overhead
 """
 
@@ -40,6 +41,7 @@ from typing import Any
 
 TICK = os.sysconf("SC_CLK_TCK")
 MARK = "ENDOFTHEANSWER"
+ASKED = "Allow this?"  # the question that follows a whole call
 KEY = "¶"  # typed once the screen is taken; stands in no escape sequence and in none of our own words
 
 
@@ -64,6 +66,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.pieces: list[str] = ["hello"]
         self.rate = 0.0
+        self.file = False  # the pieces are the text of a file in a call of the write tool
         self.last_byte = 0.0
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -106,12 +109,20 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         start = time.monotonic()
+        if self.server.file:
+            self.arguments('{"file": "notes.md", "text": "', "write")
         for number, piece in enumerate(self.server.pieces):
             if self.server.rate and (wait := start + number / self.server.rate - time.monotonic()) > 0:
                 time.sleep(wait)
-            self.event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
+            if self.server.file:
+                self.arguments(json.dumps(piece)[1:-1])
+            else:
+                self.event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
+        if self.server.file:
+            self.arguments('"}')
         count = len(self.server.pieces)
-        self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        reason = "tool_calls" if self.server.file else "stop"
+        self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
         usage = {"prompt_tokens": 10, "completion_tokens": count, "total_tokens": 10 + count}
         timings = {
             "cache_n": 0,
@@ -123,6 +134,12 @@ class Handler(BaseHTTPRequestHandler):
         self.event({"choices": [], "usage": usage, "timings": timings})
         self.wfile.write(b"data: [DONE]\n\n")
         self.server.last_byte = time.monotonic()
+
+    def arguments(self, text: str, name: str = "") -> None:
+        call = {"index": 0, "function": {"arguments": text}}
+        if name:
+            call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": name, "arguments": text}}
+        self.event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]})
 
     def event(self, data: dict[str, Any]) -> None:
         self.wfile.write(b"data: " + json.dumps({"object": "chat.completion.chunk", **data}).encode() + b"\n\n")
@@ -195,21 +212,25 @@ def measure(command: list[str], tokens: int, runs: int) -> dict[str, Any]:
             screen.settle(2.0)
             rests.append(screen.pss_mib())
             screen.close()
-        streams = {}
-        for rate in (150, 1000):
-            server.pieces, server.rate = answer(tokens), float(rate)
+        streams: dict[str, dict[str, Any]] = {"stream": {}, "file": {}}
+        for what, rate in [(w, r) for w in streams for r in (150, 1000)]:
+            server.pieces, server.rate, server.file = answer(tokens), float(rate), what == "file"
             costs, lags = [], []
             for _ in range(runs):
                 screen = Screen(argv, env)
+                screen.wait(lambda seen: b"\x1b[?1049h" in seen, 30)
                 screen.settle(2.0)
                 before = screen.cpu()
                 screen.type("go\r")
-                seen_at = screen.wait(lambda seen: MARK.encode() in seen, tokens / rate + 120)
+                mark = ASKED if server.file else MARK
+                seen_at = screen.wait(lambda seen, mark=mark: mark.encode() in seen, tokens / rate + 120)
                 lags.append(max(0.0, seen_at - server.last_byte))
-                screen.settle(1.0)
+                if not server.file:  # a question that waits is a clock that ticks: it never settles
+                    screen.settle(1.0)
                 costs.append((screen.cpu() - before) / len(server.pieces) * 1000)
                 screen.close()
-            streams[str(rate)] = {"cpu_s_per_1k": statistics.median(costs), "lag_s": statistics.median(lags)}
+            streams[what][str(rate)] = {"cpu_s_per_1k": statistics.median(costs), "lag_s": statistics.median(lags)}
+        server.file = False
         server.pieces, server.rate = ["hello"], 0.0
         headless = []
         for _ in range(runs):
@@ -222,7 +243,7 @@ def measure(command: list[str], tokens: int, runs: int) -> dict[str, Any]:
         "startup_s": statistics.median(starts),
         "startup_cpu_s": statistics.median(cpus),
         "rest_pss_mib": statistics.median(rests),
-        "stream": streams,
+        **streams,
         "headless_s": statistics.median(headless),
     }
 

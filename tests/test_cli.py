@@ -325,3 +325,47 @@ def test_what_a_start_says_is_said_once_and_cannot_steer_the_terminal(tmp_path: 
     assert done.returncode == 3 and len(lines) == len(set(lines)), done.stderr
     assert sum("status 3" in line for line in lines) == 1
     assert "bytes" in done.stderr and "\x1b" not in done.stderr and "\x07" not in done.stderr
+
+
+def test_compact_runs_without_a_screen_and_the_session_goes_on_shorter(tmp_path: Path) -> None:
+    words = "word " * 1200
+    with FakeLlama([say(words), say("THE SUMMARY"), say("fine")]) as server:
+        run(tmp_path, "--server", server.url, "-p", "remember 42")
+        done = run(
+            tmp_path, "--server", server.url, "-c", "--output-format", "stream-json", "-p", "/compact the number"
+        )
+        run(tmp_path, "--server", server.url, "-c", "-p", "what was it")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["event"] for line in lines] == ["Compacted", "Result"] and done.returncode == 0
+    assert lines[1]["status"] == "done" and lines[1]["stats"]["requests"] == 1
+    assert "Compacted: 2 messages became a summary" in done.stderr
+    asked, after = server.requests[1], server.requests[2]
+    assert asked["tool_choice"] == "none" and "the number" in asked["messages"][-1]["content"]
+    assert asked["messages"][:2] == server.requests[0]["messages"], "the server has read that already"
+    (_, user) = after["messages"]
+    assert all(part in user["content"] for part in ("remember 42", "THE SUMMARY", "what was it"))
+    assert words[:100] not in user["content"]
+
+
+def test_a_command_that_cannot_be_done_says_why_and_begins_no_turn(tmp_path: Path) -> None:
+    with FakeLlama([say("ok")]) as server:
+        run(tmp_path, "--server", server.url, "-p", "hi")
+        nothing = run(tmp_path, "--server", server.url, "-c", "-p", "/compact")
+        wrong = run(tmp_path, "--server", server.url, "-c", "--output-format", "json", "-p", "/speed fast")
+    assert nothing.returncode == 0 and "nothing to compact" in nothing.stdout
+    result = json.loads(wrong.stdout)
+    assert wrong.returncode == 1 and result["status"] == "failed" and "/speed all" in result["error"]["message"]
+    assert len(server.requests) == 1
+
+
+def test_the_speed_of_a_session_is_told_without_a_screen(tmp_path: Path) -> None:
+    with FakeLlama([say("one two three")]) as server:
+        run(tmp_path, "--server", server.url, "-p", "count")
+        done = run(tmp_path, "--server", server.url, "-c", "-p", "/stats")
+    assert done.stdout.startswith("turn") and "200" in done.stdout and "Where the time went" in done.stdout
+
+
+def test_a_profile_without_figures_sends_no_sampling_and_thinking_stays_as_it_is(tmp_path: Path) -> None:
+    with FakeLlama([say("ok")]) as server:
+        run(tmp_path, "--server", server.url, "-p", "hi")
+    assert not {"temperature", "top_k", "top_p", "min_p", "chat_template_kwargs"} & set(server.requests[0])

@@ -16,15 +16,24 @@ PLAIN_WIDTH = 100  # columns, where nobody knows how wide it will be read
 @dataclass(frozen=True, slots=True)
 class Said:
     """What a command answers the user; the model never sees it. `text` may have several lines. `draw`: the same as rows
-    of at most so many columns, for what is laid out; `text` is then its plain form."""
+    of at most so many columns, for what is laid out; `text` is then its plain form. `shown`: the screen has it from an
+    event already."""
 
     text: str
     level: Level = "info"
     draw: Callable[[int], Sequence[Line]] | None = None
+    shown: bool = False
 
     @classmethod
     def drawn(cls, draw: Callable[[int], Sequence[Line]]) -> Said:
         return cls("\n".join("".join(t for t, _ in line).rstrip() for line in draw(PLAIN_WIDTH)), draw=draw)
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A unified diff for the user."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,7 @@ class Open:
     session_id: str | None
 
 
-Answer: TypeAlias = Said | Ask | Open | None
+Answer: TypeAlias = Said | Diff | Ask | Open | None
 Completions: TypeAlias = Sequence[str] | Sequence[tuple[str, str]]  # arguments, or each with what it is
 
 

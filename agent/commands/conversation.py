@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agent.commands.base import Answer, Command, Said
+from agent.commands.base import Answer, Ask, Command, Said
 from agent.core.permissions import MODES
 from agent.core.session import Session
 from agent.core.thinking import word
@@ -26,6 +26,14 @@ def mode_command(session: Callable[[], Session]) -> Command:
         return [m for m in MODES if m.startswith(written)]
 
     return Command("mode", "what needs no question", run, usage="|".join(MODES), complete=complete)
+
+
+def plan_command(session: Callable[[], Session]) -> Command:
+    async def run(argument: str) -> Answer:
+        session().set_mode("plan")
+        return Ask(argument) if argument else Said("Plan mode: say what you want; nothing is changed before you agree.")
+
+    return Command("plan", "look and plan first, change nothing until you agree", run, usage="[what]")
 
 
 def thinking_command(session: Callable[[], Session]) -> Command:

@@ -33,7 +33,7 @@ COLUMNS = (
     Column("seconds", 2),
 )
 KIND_COLUMNS = (
-    Column("kind", 0),
+    Column("kind", 0, text=True),
     Column("tokens", 0),
     Column("drafted", 2),
     Column("accepted", 2),

@@ -15,7 +15,7 @@ SHADES = "█▓▒░▚▞▪▫"  # the parts of a bar are told apart without
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`rank`: where there is no room the column with the highest goes first; 0 stays. `text`: on the left, in the room
+    """`rank`: where there is no room the columns with the highest go first; 0 stays. `text`: on the left, in the room
     that the others leave."""
 
     title: str
@@ -46,10 +46,10 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, 
     shown = [n for n in range(len(columns)) if any(row[n] for row in rows) or not columns[n].rank]
     sizes = {n: max(cells(columns[n].title), *(cells(row[n]) for row in rows)) for n in shown} if rows else {}
     while len(shown) > 1 and _least(columns, shown, sizes) > width:
-        last = max((n for n in shown), key=lambda n: (columns[n].rank, n))
-        if not columns[last].rank:
+        last = max(columns[n].rank for n in shown)
+        if not last:
             break
-        shown.remove(last)
+        shown = [n for n in shown if columns[n].rank < last]
     room = width - _least(columns, shown, sizes)
     for n in shown:
         if columns[n].text:

@@ -17,7 +17,7 @@ from agent.prompt.check import Query, check_skill, queries
 from agent.prompt.custom import command_roots, find_commands
 from agent.prompt.overview import overview
 from agent.prompt.skills import FILE, Found, Root, Skill, discover, slug
-from agent.speech import harmless
+from agent.speech import harmless, tell
 
 OK, FAILED = 0, 1
 PASSED = 2 / 3  # of the sample prompts
@@ -121,7 +121,8 @@ async def _try(folder: Path, choose: Choose | None) -> bool:
         _say(f"{folder.resolve().name}: not tried with a model: {why}")
         return True
     right = 0
-    for query in asked:
+    for number, query in enumerate(asked, 1):
+        tell(f"asking the model, {number} of {len(asked)}: {query.text}")
         chosen = await choose(folder, query.text)
         right += _told(query, chosen, slug(folder.resolve().name))
     _say(f"{folder.resolve().name}: the model chose rightly for {right} of {len(asked)} sample prompts")

@@ -19,6 +19,7 @@ from agent.events import (
     PermissionSettled,
     PrefillProgress,
     ProcessesChanged,
+    QuestionAsked,
     QueueChanged,
     ResultAdded,
     ServerChanged,
@@ -118,6 +119,7 @@ _OPENING = (
     PrefillProgress,
     Compacting,
     PermissionAsked,
+    QuestionAsked,
     ToolProgress,
     ProcessesChanged,
     QueueChanged,
@@ -136,7 +138,7 @@ def _closes(event: Event, old: Event) -> bool:
         case PermissionSettled():
             return isinstance(old, PermissionAsked) and old.plan.call_id == event.call_id
         case ResultAdded():
-            return isinstance(old, ToolProgress) and old.call_id == event.call_id
+            return isinstance(old, ToolProgress | QuestionAsked) and old.call_id == event.call_id
         case ServerChanged():
             return isinstance(old, ServerChanged)
         case QueueChanged():

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from agent.core.budget import FRAME, ROUGH, Allowance, Weigh, counted, reserved, weight
 from agent.core.history import History
-from agent.core.remains import remains
+from agent.core.remains import Remains
 from agent.core.shortening import HEAD, ask_text, shorten, split, view_for_summary
 from agent.errors import AgentError, ContextOverflow, ModelFault
 from agent.events import Compacted, Compacting, DurableEvent, Event, Notice, PrefillProgress
@@ -32,8 +32,6 @@ STOPPED = "Compaction was stopped; the conversation is as it was."
 class CompactionHost(Protocol):
     """The session, as far as compaction needs it. `compacted` puts the event into journal and history."""
 
-    @property
-    def past(self) -> tuple[DurableEvent, ...]: ...
     def new_id(self) -> str: ...
     def request(self) -> ModelRequest: ...
     def compacted(self, event: Compacted) -> None: ...
@@ -66,6 +64,7 @@ class Compactor:
         self._publish = publish
         self._clock = clock
         self._wanted: deque[tuple[str, asyncio.Future[Compacted | None]]] = deque()
+        self._remains = Remains()
         self._fixed: int | None = None
         self._answered = True  # has there been a reply since the last compaction?
         self._number = 0
@@ -96,6 +95,10 @@ class Compactor:
         _finish(done, AgentError(STOPPED) if task.cancelled() else task.exception() or task.result())
 
     # ---- when it must be
+    def saw(self, event: DurableEvent) -> None:
+        """Each durable event of the session, those of its past first."""
+        self._remains.add(event)
+
     def reply_added(self) -> None:
         """The server has counted: from now on that is known, and estimates become better."""
         self._answered = True
@@ -155,7 +158,7 @@ class Compactor:
             return True
         exact = await self._counter.exact(request)
         if exact is not None:
-            return exact <= limit
+            return exact <= limit or exact > n_ctx  # what the server would refuse is for its refusal to prove
         return known.tokens is None or known.tokens <= limit
 
     # ---- how
@@ -193,11 +196,12 @@ class Compactor:
         self, request: ModelRequest, summary: str, room: int, limit: int, weigh: Weigh
     ) -> tuple[int, tuple[Message, ...], int | None] | None:
         """Messages dropped, the conversation that is left, its tokens where the server can say; None: no gain."""
-        found = remains(self._host.past)
         head_id = f"{HEAD}-{self._number + 1}"
         fixed, size = self._estimated_fixed(request), weight(request.messages, weigh)
         for scale in SCALES:
-            count, messages = shorten(request.messages, found, summary, head_id, Allowance.of(room, scale), weigh)
+            count, messages = shorten(
+                request.messages, self._remains, summary, head_id, Allowance.of(room, scale), weigh
+            )
             after = await self._counter.exact(replace(request, messages=messages))
             small = weight(messages, weigh)
             if small < size and (fixed + small if after is None else after) <= limit:
@@ -221,7 +225,7 @@ class Compactor:
         """Asked as the next message of the conversation, so that the server has read nearly all of it already."""
         thinking = SUMMARY_THINKING if request.thinking else request.thinking
         most = tokens + (SUMMARY_THINKING if thinking else 0)
-        question = UserMessage(self._host.new_id(), ask_text(tokens, focus))
+        question = UserMessage(self._host.new_id(), ask_text(n_ctx, tokens, focus))
         room = n_ctx - most - MARGIN - weight([question], weigh)
         shown = view_for_summary(request.messages, self._estimated_fixed(request), room, weigh)
         if not shown:

@@ -13,11 +13,13 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from agent.core.approvals import Approvals
+from agent.core.changes import Changes
 from agent.core.narrowing import kept_to, permits
-from agent.core.permissions import Grant, Mode, decide, grant_of, refusal
+from agent.core.permissions import Mode, Ruling, decide, refusal
+from agent.core.rules import Rulebook
 from agent.core.understand import Understanding, Understood
-from agent.errors import ToolFailure
-from agent.events import CallPlanned, Event, Mending, PermissionSettled, ResultAdded, ToolProgress
+from agent.errors import ConfigError, ToolFailure
+from agent.events import CallPlanned, Decision, Event, Mending, Notice, PermissionSettled, ResultAdded, ToolProgress
 from agent.messages import ToolCall, ToolOutput
 from agent.protocols import CallReader, Clock, Plan, Tool, ToolContext
 
@@ -30,6 +32,7 @@ class Settings(Protocol):
 
     mode: Mode
     can_ask: bool
+    turn: int
 
 
 @dataclass(slots=True)
@@ -51,13 +54,16 @@ class Dispatch:
         publish: Callable[[Event], None],
         clock: Clock,
         reader: CallReader,
+        rules: Rulebook,
+        changes: Changes,
     ) -> None:
         self._understanding = Understanding(tools, reader)
         self._settings = settings
         self._approvals = approvals
         self._publish = publish
         self._clock = clock
-        self._grants: frozenset[Grant] = frozenset()
+        self._rules = rules
+        self._changes = changes
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -84,9 +90,10 @@ class Dispatch:
         self._publish(planned)
         if refused := await self._permit(planned, plan, tally):
             return ResultAdded(call.id, name, refused, failed=True, seconds=0.0)
-        started = self._clock.monotonic()
-        output = await self._run(known.tool, known.params, self._context(call.id, plan))
-        seconds = self._clock.monotonic() - started
+        await self._changes.before(self._settings.turn, plan)
+        started, waited = self._clock.monotonic(), tally.waited
+        output = await self._run(known.tool, known.params, self._context(call.id, plan, tally))
+        seconds = max(0.0, self._clock.monotonic() - started - (tally.waited - waited))
         tally.denied = tally.denied and output.failed
         tally.rules = self.rules(output.allowed) or tally.rules
         return ResultAdded(call.id, name, _cut(output.text), output.failed, seconds, output.display)
@@ -97,36 +104,41 @@ class Dispatch:
 
     async def _permit(self, planned: CallPlanned, plan: Plan, tally: Tally) -> str:
         """Empty when allowed, else what the model reads."""
-        mode = self._settings.mode
+        mode, call_id = self._settings.mode, planned.call_id
         if not permits(tally.rules, planned.tool, plan.command):
-            self._publish(PermissionSettled(planned.call_id, "denied", "rule"))
+            self._publish(PermissionSettled(call_id, "denied", "rule"))
             return refusal(plan.title, ", ".join(tally.rules), mode)
-        verdict = decide(mode, plan, self._grants)
-        if verdict == "allow":
-            granted = grant_of(plan) in self._grants
-            self._publish(
-                PermissionSettled(planned.call_id, "session" if granted else "once", "rule" if granted else "mode")
-            )
+        ruling = decide(mode, planned.tool, plan, self._rules)
+        if ruling.verdict == "allow":
+            self._publish(PermissionSettled(call_id, "once", ruling.by, why=ruling.why))
             return ""
-        if verdict == "deny":
-            self._publish(PermissionSettled(planned.call_id, "denied", "mode"))
-            return refusal(plan.title, "mode", mode)
+        if ruling.verdict == "deny":
+            self._publish(PermissionSettled(call_id, "denied", ruling.by, why=ruling.why))
+            return refusal(plan.title, ruling.by, mode, ruling.why)
         if not self._settings.can_ask:
             tally.denied = True
-            self._publish(PermissionSettled(planned.call_id, "denied", "nobody"))
-            return refusal(plan.title, "nobody", mode)
+            self._publish(PermissionSettled(call_id, "denied", "nobody", why=ruling.why))
+            return refusal(plan.title, "nobody", mode, ruling.why)
         asked = self._clock.monotonic()
         try:
-            request_id, decision = await self._approvals.ask(planned)
+            request_id, decision = await self._approvals.ask(planned, ruling, keeps=self._rules.can_keep)
         finally:
             tally.waited += self._clock.monotonic() - asked
         waited = self._clock.monotonic() - asked
-        self._publish(PermissionSettled(planned.call_id, decision, "user", request_id, waited))
+        self._publish(PermissionSettled(call_id, decision, "user", request_id, ruling.why, waited))
         if decision == "denied":
             return refusal(plan.title, "user", mode)
-        if decision in ("session", "always") and not plan.outside:
-            self._grants |= {grant_of(plan)}
+        self._grant(decision, ruling)
         return ""
+
+    def _grant(self, decision: Decision, ruling: Ruling) -> None:
+        try:
+            if decision == "session":
+                self._rules.grant(ruling.session_offers, always=False)
+            elif decision == "always":
+                self._rules.grant(ruling.offers, always=True)
+        except ConfigError as error:
+            self._publish(Notice("warning", f"The rule holds for this session only. {error}"))
 
     async def _run(self, tool: Tool, params: BaseModel, ctx: ToolContext) -> ToolOutput:
         try:
@@ -137,14 +149,22 @@ class Dispatch:
             log.exception("running %s", tool.name)
             return ToolOutput(f"Internal error in {tool.name}: {type(error).__name__}: {error}", failed=True)
 
-    def _context(self, call_id: str, plan: Plan) -> ToolContext:
+    def _context(self, call_id: str, plan: Plan, tally: Tally) -> ToolContext:
+        async def ask(question: str, options: tuple[str, ...]) -> str:
+            asked = self._clock.monotonic()
+            try:
+                return await self._approvals.question(call_id, question, options)
+            finally:
+                tally.waited += self._clock.monotonic() - asked
+
         def progress(text: str) -> None:
             self._publish(ToolProgress(call_id, text))
 
         def tail(text: str) -> None:
             self._publish(ToolProgress(call_id, "", text))
 
-        return ToolContext(call_id, plan, progress, tail)
+        can_ask = self._settings.can_ask
+        return ToolContext(call_id, plan, progress, tail, self._settings.turn, ask if can_ask else None)
 
 
 def _cut(text: str) -> str:

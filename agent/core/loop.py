@@ -13,7 +13,7 @@ from agent.core.dispatch import Dispatch, Tally
 from agent.core.history import History
 from agent.core.repeats import TIMES, Trail, duplicates, unrepeated
 from agent.core.retry import Retries
-from agent.errors import BadReply, ContextOverflow, Looping, ModelFault
+from agent.errors import AgentError, BadReply, ContextOverflow, Looping, ModelFault
 from agent.events import (
     Event,
     Notice,
@@ -252,3 +252,16 @@ class Turn:
 def _question(calls: tuple[ToolCall, ...]) -> str:
     names = ", ".join(dict.fromkeys(c.name for c in calls))
     return f"Stopped: the model did the same {TIMES} times with the same result ({names}). What should it do instead?"
+
+
+def result_of(task: asyncio.Task[TurnResult]) -> TurnResult:
+    if task.cancelled():
+        return TurnResult("interrupted")
+    error = task.exception()
+    if error is None:
+        return task.result()
+    if isinstance(error, AgentError):
+        return TurnResult("failed", str(error), error.kind)
+    # a bug: shown as such, its traceback kept by the front end's log
+    task.get_loop().call_exception_handler({"message": "bug in a turn", "exception": error})
+    return TurnResult("failed", f"Internal error: {type(error).__name__}: {error}", "bug")

@@ -4,7 +4,8 @@ nothing of tokens or models. Folding all events, not only those of this epoch, k
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -22,13 +23,15 @@ from agent.events import (
 from agent.messages import ToolCall, UserMessage
 
 TODO, SKILL = "todo", "skill"  # tools whose last word counts
+DONE_MOST = 30  # calls that are remembered by a line
 
 
 @dataclass(slots=True)
 class Remains:
     """said: the user's messages, oldest first. plan: the last answer given in plan mode. todos: the list as it stands.
     skills: texts by name. failure: the last command that failed and what it said, while it has not succeeded since.
-    changed: files that were written, the last one last. done: a line for each call. summary: of the last compaction."""
+    changed: files that were written, the last one last. done: a line for each of the last calls. summary: of the last
+    compaction."""
 
     said: list[UserMessage] = field(default_factory=list[UserMessage])
     plan: str = ""
@@ -36,65 +39,62 @@ class Remains:
     skills: dict[str, str] = field(default_factory=dict[str, str])
     failure: tuple[str, str] = ("", "")
     changed: dict[str, None] = field(default_factory=dict[str, None])
-    done: list[str] = field(default_factory=list[str])
+    done: deque[str] = field(default_factory=lambda: deque[str](maxlen=DONE_MOST))
     summary: str = ""
+    _calls: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
+    _plans: dict[str, CallPlanned] = field(default_factory=dict[str, CallPlanned])
+    _unanswered: bool = False
+    _mode: str = ""
 
-
-def remains(events: Iterable[DurableEvent]) -> Remains:
-    found = Remains()
-    calls: dict[str, ToolCall] = {}
-    plans: dict[str, CallPlanned] = {}
-    unanswered, mode = False, ""
-    for event in events:
+    def add(self, event: DurableEvent) -> None:
         match event:
             case TurnStarted(message=message):
-                _said(found, message)
-                unanswered = True
-            case TurnEnded(kind=ContextOverflow.kind) if unanswered and found.said:
-                found.said.pop()  # as the history does: it could not be sent
+                self._said(message)
+                self._unanswered = True
+            case TurnEnded(kind=ContextOverflow.kind) if self._unanswered and self.said:
+                self.said.pop()  # as the history does: it could not be sent
             case AssistantAdded(message=message):
-                unanswered = False
-                calls = {c.id: c for c in message.calls}
-                if mode == "plan" and message.text.strip() and not message.calls:
-                    found.plan = message.text.strip()
+                self._unanswered = False
+                self._calls = {c.id: c for c in message.calls}
+                if self._mode == "plan" and message.text.strip() and not message.calls:
+                    self.plan = message.text.strip()
             case CallPlanned(call_id=call_id):
-                plans[call_id] = event
-            case ResultAdded(call_id=call_id):
-                _result(found, event, calls.get(call_id), plans.pop(call_id, None))
+                self._plans[call_id] = event
+            case ResultAdded():
+                self._result(event)
             case SettingsChanged(key="mode", value=value):
-                mode = value
+                self._mode = value
             case Compacted(summary=summary):
-                found.summary = summary or found.summary
+                self.summary = summary or self.summary
             case _:
                 pass
-    return found
 
+    def _said(self, message: UserMessage) -> None:
+        """What more than the user's words a message holds is news that is told again when need be, or a skill."""
+        self.said.append(replace(message, text=message.shown or message.text, shown=""))
+        if message.shown and not message.text.startswith(message.shown):
+            self.skills[message.shown.split()[0]] = message.text
 
-def _said(found: Remains, message: UserMessage) -> None:
-    """What more than the user's words a message holds is news that is told again when need be, or a skill."""
-    found.said.append(replace(message, text=message.shown or message.text, shown=""))
-    if message.shown and not message.text.startswith(message.shown):
-        found.skills[message.shown.split()[0]] = message.text
+    def _result(self, result: ResultAdded) -> None:
+        call, plan = self._calls.get(result.call_id), self._plans.pop(result.call_id, None)
+        title = plan.title if plan else result.tool
+        self.done.append(f"{'failed: ' if result.failed else ''}{title}")
+        if result.tool == TODO and not result.failed:
+            self.todos = _items(call) or result.text
+        elif result.tool == SKILL and not result.failed:
+            self.skills[title] = result.text
+        if plan is not None:
+            self._changes(plan, result)
 
-
-def _result(found: Remains, result: ResultAdded, call: ToolCall | None, plan: CallPlanned | None) -> None:
-    title = plan.title if plan else result.tool
-    found.done.append(f"{'failed: ' if result.failed else ''}{title}")
-    if result.tool == TODO and not result.failed:
-        found.todos = _items(call) or result.text
-    elif result.tool == SKILL and not result.failed:
-        found.skills[title] = result.text
-    if plan is None:
-        return
-    if plan.kind in ("edit", "delete", "move") and not result.failed:
-        for path in plan.paths:
-            found.changed.pop(path, None)
-            found.changed[path] = None
-    if plan.kind == "execute":
-        if result.failed:
-            found.failure = (title, result.text)
-        elif title == found.failure[0]:
-            found.failure = ("", "")
+    def _changes(self, plan: CallPlanned, result: ResultAdded) -> None:
+        if plan.kind in ("edit", "delete", "move") and not result.failed:
+            for path in plan.paths:
+                self.changed.pop(path, None)
+                self.changed[path] = None
+        if plan.kind == "execute" and result.failed:
+            self.failure = (plan.title, result.text)
+        elif plan.kind == "execute" and plan.title == self.failure[0]:
+            self.failure = ("", "")
 
 
 def _items(call: ToolCall | None) -> str:

@@ -5,22 +5,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeGuard
 
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
 from agent.core.cache import Reading, held
+from agent.core.changes import Changes
 from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
 from agent.core.history import History, fitting
-from agent.core.loop import Turn, TurnResult
+from agent.core.loop import Turn, TurnResult, result_of
+from agent.core.notes import note_for
 from agent.core.permissions import Mode
 from agent.core.prefix import news
+from agent.core.rules import Rulebook
 from agent.core.spending import Spending, spending
 from agent.core.thinking import from_word, word
+from agent.core.waiting import Waiting, WaitingLine
 from agent.errors import AgentError, ContextOverflow
 from agent.events import (
     DURABLE,
@@ -32,7 +35,6 @@ from agent.events import (
     Event,
     GivenBack,
     Notice,
-    QueueChanged,
     ResultAdded,
     ServerChanged,
     ServerState,
@@ -41,19 +43,20 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import AssistantMessage, Prefix, UserMessage
-from agent.protocols import CallReader, Clock, Journal, ModelClient, ModelRequest, Processes, TokenCounter, Tool
+from agent.protocols import (
+    CallReader,
+    Checkpoints,
+    Clock,
+    Journal,
+    ModelClient,
+    ModelRequest,
+    Processes,
+    TokenCounter,
+    Tool,
+)
 
 INTERRUPTED_CALL = "Interrupted by the user before it had a result."
 LAST_WORDS = 4_000  # characters of what an interrupted call had said
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A message that waits for its turn; the fields are those of `submit`."""
-
-    text: str
-    shown: str = ""
-    allowed: tuple[str, ...] = ()
 
 
 class Session:
@@ -71,6 +74,8 @@ class Session:
         journal: Journal,
         clock: Clock,
         reader: CallReader,
+        rules: Rulebook | None = None,
+        checkpoints: Checkpoints | None = None,
         past: Sequence[DurableEvent] = (),
         mode: Mode = "ask",
         can_ask: bool = True,
@@ -102,18 +107,21 @@ class Session:
         self._endpoint: Endpoint | None = None
         self._counter = counter
         self._compactor = Compactor(self, self._history, model, counter, self.publish, clock)
+        for event in (*past, SettingsChanged("mode", mode)):
+            self._compactor.saw(event)
         ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
         self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
         self._approvals = Approvals(self.publish)
-        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader)
-        self._queue: deque[Waiting] = deque()
-        self._steering: deque[str] = deque()
+        self.changes = Changes(checkpoints, self.publish, lambda: self.running)
+        self._dispatch = Dispatch(
+            tools, self, self._approvals, self.publish, clock, reader, rules or Rulebook(), self.changes
+        )
+        self._waiting = WaitingLine(self.publish)
         self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
         self.read: int | None = None  # tokens that were read ahead; None: none
-        self._idle = asyncio.Event()
+        self._idle, self._wake = asyncio.Event(), asyncio.Event()
         self._idle.set()
-        self._wake = asyncio.Event()
         self._journal_broken = False
         self._settle_open_calls()
         if past and mode != next((e.value for e in reversed(past) if _is(e, "mode")), mode):
@@ -142,13 +150,12 @@ class Session:
         return any(text in m.text for m in self._history.view())
 
     def submit(self, text: str, *, shown: str = "", allowed: Sequence[str] = ()) -> None:
-        """Starts a turn, or queues it behind the running one. `shown`: what the user wrote, where `text` says more.
-        `allowed`: tools the turn keeps to, as in `narrowing`; empty for all."""
-        self._queue.append(Waiting(text, shown, tuple(allowed)))
+        """Starts a turn, or queues it behind the running one; the arguments are the fields of `Waiting`."""
+        self._waiting.add(Waiting(text, shown, tuple(allowed)))
         if self._ahead is not None:
             self._ahead.cancel()
         if self.running:
-            self._publish_queue()
+            self._waiting.show()
         self._idle.clear()
         self._wake.set()
 
@@ -171,17 +178,11 @@ class Session:
         if self._running is None:
             self.submit(text)
             return
-        self._steering.append(text)
-        self._publish_queue()
+        self._waiting.steer(text)
 
     def take_back(self) -> tuple[str, ...]:
         """What still waits to be sent, in that order; it waits no longer."""
-        unsent = (*self._steering, *(w.shown or w.text for w in self._queue))
-        self._steering.clear()
-        self._queue.clear()
-        if unsent:
-            self._publish_queue()
-        return unsent
+        return self._waiting.take_back()
 
     async def cancel(self) -> tuple[str, ...]:
         """Stops the running turn and returns when it is settled; gives back what was still queued, unsent."""
@@ -194,6 +195,10 @@ class Session:
 
     def answer(self, request_id: str, decision: Decision) -> bool:
         return self._approvals.answer(request_id, decision)
+
+    def reply(self, request_id: str, text: str) -> bool:
+        """Answers a question of the model's. False when it is not open (any more)."""
+        return self._approvals.reply(request_id, text)
 
     def set_mode(self, mode: Mode) -> None:
         if mode != self.mode:
@@ -208,6 +213,8 @@ class Session:
         """From the next request on. A number: think at most so many tokens."""
         self._thinking = thinking
         self._now = replace(self._now, thinking=bool(thinking))  # counts from the next epoch on
+        if not len(self._history):
+            self._prefix, self._fixed = self._now, False
         self.publish(SettingsChanged("thinking", word(thinking)))
 
     async def compact(self, focus: str = "") -> Compacted | None:
@@ -280,20 +287,20 @@ class Session:
 
     @property
     def steering(self) -> bool:
-        return bool(self._steering)
+        return self._waiting.steering
 
     def take_steering(self) -> bool:
-        if not self._steering:
+        if not (text := self._waiting.take_steering()):
             return False
-        text = "\n\n".join(self._steering)
-        self._steering.clear()
         self._add_user(text, steered=True)
-        self._publish_queue()
+        self._waiting.show()
         return True
 
     def publish(self, event: Event) -> None:
         if isinstance(event, Compacted):
             self._begin_epoch()
+        if isinstance(event, DURABLE):
+            self._compactor.saw(event)
         if isinstance(event, DURABLE) and not self._journal_broken:
             try:
                 if not self._fixed:
@@ -308,14 +315,13 @@ class Session:
     # ---- the runner
     async def _run(self) -> None:
         while True:
-            while self._queue or self._compactor.wanted:
+            while self._waiting or self._compactor.wanted:
                 if self._compactor.wanted:
                     await self._compactor.serve(self._watch)
                     continue
-                result = await self._one_turn(self._queue.popleft())
-                while self._steering:  # said too late for the turn it was meant for
-                    self._queue.appendleft(Waiting(self._steering.pop()))
-                if result.outcome == "failed" and result.kind != ContextOverflow.kind and self._queue:
+                result = await self._one_turn(self._waiting.next())
+                self._waiting.too_late()
+                if result.outcome == "failed" and result.kind != ContextOverflow.kind and self._waiting:
                     # it was said in the belief that this turn would succeed, and would mostly fail like it
                     self.publish(GivenBack("\n\n".join(self.take_back())))
             self._idle.set()
@@ -326,16 +332,17 @@ class Session:
         self.turn += 1
         started = self._clock.monotonic()
         self._add_user(said.text, steered=False, shown=said.shown)
-        self._publish_queue()
+        self._waiting.show()
         turn = Turn(
             self, self._model, self._dispatch, self._history, self.publish, self._clock, self._reader, self._max_steps
         )
         turn.tally.rules = self._dispatch.rules(said.allowed)
         self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
         await asyncio.wait([self._running])
-        result = _result_of(self._running)
+        result = result_of(self._running)
         self._running = None
         self._settle_open_calls()
+        await self.changes.after(self.turn)
         unsent = self._history.take_back() if result.kind == ContextOverflow.kind else None
         seconds = self._clock.monotonic() - started
         end = TurnEnded(self.turn, result.outcome, result.detail, result.kind, seconds, turn.tally.waited)
@@ -349,8 +356,9 @@ class Session:
         self._running = task
 
     def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
-        if told := news(self._prefix, self._now, self._history.view()):
-            text, shown = f"{text}\n\n{told}", shown or text
+        told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))
+        if any(told):
+            text, shown = "\n\n".join(filter(None, (text, *told))), shown or text
         message = UserMessage(self.new_id(), text, shown)
         self._history.add(message)
         self.publish(TurnStarted(self.turn, message, steered))
@@ -367,23 +375,6 @@ class Session:
             text = f"{INTERRUPTED_CALL} Its last words:\n{said[-LAST_WORDS:]}" if said else INTERRUPTED_CALL
             self.add_result(ResultAdded(call.id, call.name, text, failed=True, seconds=0.0))
 
-    def _publish_queue(self) -> None:
-        queued = (w.shown or w.text for w in self._queue)
-        self.publish(QueueChanged((*self._steering, *queued), len(self._steering)))
-
 
 def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
     return isinstance(event, SettingsChanged) and event.key == key
-
-
-def _result_of(task: asyncio.Task[TurnResult]) -> TurnResult:
-    if task.cancelled():
-        return TurnResult("interrupted")
-    error = task.exception()
-    if error is None:
-        return task.result()
-    if isinstance(error, AgentError):
-        return TurnResult("failed", str(error), error.kind)
-    # a bug: shown as such, its traceback kept by the front end's log
-    task.get_loop().call_exception_handler({"message": "bug in a turn", "exception": error})
-    return TurnResult("failed", f"Internal error: {type(error).__name__}: {error}", "bug")

@@ -15,6 +15,7 @@ from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usag
 HEAD = "summary"  # how the id of the message begins that stands for what was dropped
 RESULT_LEAST = 40  # tokens; less of an output says nothing
 LINES_MOST = 30  # of a list
+SAID_MOST = 100  # messages of the user; behind so many, "go on" and "yes" say nothing any more
 SAID_LEAST = 40  # tokens of a user's message that does not fit whole
 
 BEGIN = "[This conversation was shortened to fit into the context. What follows is all that is left of it so far.]"
@@ -28,12 +29,17 @@ the user's own messages, which are kept, and what you write now. Write for yours
 
 No greeting and no tool call; only what is true, in at most {words} words.{focus}"""
 
+ASK_BRIEFLY = """Sum up this conversation for yourself; you will go on from that and the user's messages alone: what \
+is done, what you found out, what comes next. No tool call, at most {words} words.{focus}"""
+SMALL = 4096  # tokens of a context in which a long question would take the room of the answer
+
 Group: TypeAlias = list[Message]
 
 
-def ask_text(tokens: int, focus: str) -> str:
+def ask_text(n_ctx: int, tokens: int, focus: str) -> str:
+    """Asks for a summary of at most about so many tokens."""
     about = f" Pay most attention to: {focus}" if focus else ""
-    return ASK.format(words=max(40, tokens * 6 // 10 // 10 * 10), focus=about)
+    return (ASK if n_ctx > SMALL else ASK_BRIEFLY).format(words=max(40, tokens * 6 // 10 // 10 * 10), focus=about)
 
 
 def groups(messages: Sequence[Message]) -> list[Group]:
@@ -124,7 +130,7 @@ def head(found: Remains, summary: str, tail: Sequence[Message], allowance: Allow
     parts = [
         ("What the user said, word for word", _words(said, allowance.said, weigh)),
         ("Summary of the work so far", cut(summary or found.summary, allowance.summary * 5 // 4, weigh)),
-        ("What was done", "" if summary else last_lines(found.done, LINES_MOST)),
+        ("What was done", "" if summary else last_lines(list(found.done), LINES_MOST)),
         ("Files changed so far", last_lines(list(found.changed), LINES_MOST)),
         *((title, cut(text, share, weigh, end_only=text is output)) for title, text in facts),
     ]
@@ -133,8 +139,7 @@ def head(found: Remains, summary: str, tail: Sequence[Message], allowance: Allow
 
 def _words(said: Sequence[UserMessage], allowance: int, weigh: Weigh) -> str:
     """The newest whole, the older ones cut when they must be; the very first one is the task, so it comes second."""
-    order = [*said[:-1][:1], *reversed(said[1:-1])] if len(said) > 1 else []
-    order = [*said[-1:], *order]
+    order = [*said[-1:], *said[:-1][:1], *reversed(said[1:-1][-SAID_MOST:])]
     texts: dict[str, str] = {}
     for message in order:
         size = weigh(message.text)

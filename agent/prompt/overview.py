@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agent.prompt.custom import Customs
 from agent.prompt.skills import Found
 
-NAME, ABOUT = 20, 90  # columns
+NAME, ABOUT = 16, 66  # columns; a line then fits into a window of 96
 PLACES = ("hidden", "not trusted")  # what is said of these is a place on disk, whole
 
 

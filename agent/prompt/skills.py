@@ -168,7 +168,7 @@ def _listed(folder: Path) -> tuple[set[str], list[str]]:
             try:
                 if entry.is_dir():
                     folders.append(entry.name)
-                elif entry.name.lower() == FILE.lower():
+                elif len(entry.name) == len(FILE) and entry.name.lower() == FILE.lower():
                     names.add(entry.name)
             except OSError:  # a loop of links
                 continue
@@ -196,7 +196,7 @@ def load_page(file: Path) -> Page:
         content = read_file(file, _shown(file))
     except OSError as error:
         raise ToolFailure(f"{_shown(file)} cannot be read: {error.strerror}.") from error
-    if not content.is_text and not content.data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if content.text is None:
         raise ToolFailure(f"{_shown(file)} is binary, not text.")
     return read_page(content.data)
 

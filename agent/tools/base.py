@@ -30,5 +30,25 @@ class Params(BaseModel):
         return self
 
 
+def lines_of(value: Any) -> Any:
+    """One text with a line for each of what some models send as a list, of texts or of objects that hold one."""
+    if not isinstance(value, list):
+        return value
+    return "\n".join(_line(item) for item in cast("list[Any]", value))
+
+
+def _line(item: Any) -> str:
+    if not isinstance(item, dict):
+        return str(item)
+    fields = cast("dict[str, Any]", item)
+    words = next((v for k, v in fields.items() if k not in ("status", "id") and isinstance(v, str)), "")
+    state = str(fields.get("status", ""))
+    return (
+        f"[{'x' if state in ('done', 'completed') else '>' if 'progress' in state else ' '}] {words}"
+        if state
+        else words
+    )
+
+
 def description_of(name: str) -> str:
     return (resources.files("agent") / "tools" / f"{name}.md").read_text(encoding="utf-8").strip()

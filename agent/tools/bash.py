@@ -8,6 +8,7 @@ import errno
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pydantic import Field
 from agent.errors import ToolFailure
 from agent.messages import ToolOutput
 from agent.protocols import Plan, ToolContext
+from agent.tools.access import command_plan
 from agent.tools.base import Params, description_of
 from agent.tools.job import Job
 from agent.tools.jobs import CANCEL_GRACE, ProcessBook, named, new_mark
@@ -74,12 +76,12 @@ class Bash:
             raise ToolFailure("The command is empty. Nothing was run.")
         if "\0" in params.command:
             raise ToolFailure("The command holds a NUL character. Nothing was run.")
-        title = params.command.strip().split("\n", 1)[0]
+        plan = command_plan(params.command, self._shell.folder, self._workspace)
         if not self._outside(params):
             if isinstance(self._sandbox, str):
                 raise ToolFailure(f"The sandbox does not work: {self._sandbox} {OUTSIDE}")
-            return Plan("execute", title, command=params.command)
-        return Plan("execute", f"outside the sandbox: {title}", command=params.command, outside=True)
+            return plan
+        return replace(plan, title=f"outside the sandbox: {plan.title}", outside=True)
 
     def _outside(self, params: BashParams) -> bool:
         return isinstance(params, SandboxedParams) and params.outside_sandbox

@@ -11,7 +11,7 @@ from agent.protocols import Plan, ToolContext
 from agent.tools.base import Params, description_of
 from agent.tools.limits import plain, short_line
 from agent.tools.seen import Place, Seen
-from agent.workspace.files import check_plain, entries
+from agent.workspace.files import check_plain, entries, kind_of
 from agent.workspace.paths import Workspace
 
 BYTES = 24_000  # of one result
@@ -45,7 +45,7 @@ class Read:
         free = self._workspace.readable(place.path)
         if free:  # what lies outside is not even looked at before the user allows it
             check_plain(place.path, place.name, folder=True)
-        return Plan("read", place.name, (str(place.path),), outside=not free)
+        return Plan("read", place.name, (str(place.path),), outside=not free, accesses=(place.access("read"),))
 
     async def run(self, params: ReadParams, ctx: ToolContext) -> ToolOutput:
         place = Place.of(self._workspace, params.file)
@@ -63,8 +63,8 @@ class Read:
         self._seen.note(place, content)
         if not content.data:
             return ToolOutput(f"{name} is empty.")
-        if not content.is_text:
-            return ToolOutput(f"{name} is not text but binary ({len(content.data)} bytes).", failed=True)
+        if content.text is None:
+            raise ToolFailure(f"{name} is {kind_of(content.data)} ({len(content.data)} bytes), not text to be read.")
         window = _window(content.lines, name, max(1, params.offset), max(1, params.limit))
         beside = self._beside(place.path)
         return ToolOutput(f"{window}\n\n{beside}", window) if beside else ToolOutput(window)

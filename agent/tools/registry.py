@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from agent.protocols import Tool
+from agent.tools.ask import Ask
 from agent.tools.bash import Bash
 from agent.tools.edit import Edit
 from agent.tools.jobs import ProcessBook
 from agent.tools.process import Process
 from agent.tools.read import Read, nothing
+from agent.tools.search import Glob, Grep, List
 from agent.tools.seen import Seen
+from agent.tools.todo import Todo
 from agent.tools.write import Write
 from agent.workspace.paths import Workspace
+
+
+def _shown(_path: str) -> bool:
+    return False
 
 
 def build_tools(
@@ -25,16 +32,22 @@ def build_tools(
     book: ProcessBook,
     *more: Tool,
     beside: Callable[[Path], str] = nothing,
+    hides: Callable[[str], bool] = _shown,
     **bash: Any,
 ) -> tuple[Tool, ...]:
-    """In the order of their names; `more` are those that need other parts of the house. `beside` as for Read;
-    `bash`: what that tool alone is given."""
+    """In the order of their names; `more` are those that need other parts of the house. `beside` as for Read. `hides`:
+    of which files (absolute paths) nothing may be shown. `bash`: what that tool alone is given."""
     seen = Seen()
     own = (
+        Ask(),
         Bash(workspace, env, logs, book, **bash),
-        Edit(workspace, seen),
+        Edit(workspace, seen, hides),
+        Glob(workspace),
+        Grep(workspace, hides),
+        List(workspace),
         Process(book),
         Read(workspace, seen, beside),
+        Todo(),
         Write(workspace, seen),
     )
     return tuple(sorted((*own, *more), key=lambda tool: tool.name))

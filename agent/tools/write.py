@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-
 from pydantic import ConfigDict
 
 from agent.errors import ToolFailure
@@ -42,24 +40,29 @@ class Write:
         if there is not None and there.data:
             self._seen.check(place, there)
         old = there.data if there else b""
-        return place.edit_plan(unified(place.name, old, _as_there(params.text, there)), there)
+        return place.edit_plan(unified(place.name, old, _as_there(params.text, there, place.name)), there)
 
     async def run(self, params: WriteParams, ctx: ToolContext) -> ToolOutput:
         place = Place.of(self._workspace, params.file)
         there = place.as_planned(ctx.plan)
-        data = _as_there(params.text, there)
-        self._seen.save(place, data, there)
+        data = _as_there(params.text, there, place.name)
+        display = self._seen.save(place, data, there, ctx.turn)
         lines = params.text.count("\n") + (not params.text.endswith("\n") and bool(params.text))
-        return ToolOutput(f"{'Wrote' if there else 'Created'} {place.name}: {lines} lines, {len(data)} bytes.")
+        return ToolOutput(f"{'Wrote' if there else 'Created'} {place.name}: {lines} lines, {len(data)} bytes.", display)
 
 
-def _as_there(text: str, there: Content | None) -> bytes:
-    """The model reads without byte order mark and carriage returns, so it writes without them; the file keeps both."""
-    data = text.encode("utf-8")
-    if there is None:
-        return data
-    if there.crlf and b"\r" not in data:
-        data = data.replace(b"\n", b"\r\n")
-    if there.data.startswith(codecs.BOM_UTF8) and not data.startswith(codecs.BOM_UTF8):
-        data = codecs.BOM_UTF8 + data
-    return data
+def _as_there(text: str, there: Content | None, name: str) -> bytes:
+    """The model reads without byte order mark and carriage returns, so it writes without them; the file keeps both, and
+    its encoding. Raises ToolFailure for signs that this has not."""
+    was = there.text if there else None
+    if was is None or not there or not there.data:
+        return text.encode("utf-8")
+    if was.newline == "\r\n" and "\r" not in text:
+        text = text.replace("\n", "\r\n")
+    try:
+        return was.bom + was.encode(text.removeprefix("\ufeff"))
+    except UnicodeEncodeError as error:
+        sign = error.object[error.start]
+        raise ToolFailure(
+            f"{name} is written in {was.encoding}, which has no {sign!r} (U+{ord(sign):04X}). Nothing was written."
+        ) from error

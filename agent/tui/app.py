@@ -24,7 +24,8 @@ from agent.core.permissions import Mode
 from agent.core.session import Session
 from agent.protocols import Setup
 from agent.survey import Ready
-from agent.tui.chat import Chat, welcome_strips
+from agent.tui.cells.welcome import welcome_strips
+from agent.tui.chat import Chat
 from agent.tui.composer import Composer, ignore
 from agent.tui.driver import TolerantDriver
 from agent.tui.screens.setup import SetupScreen

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rich.segment import Segment
 from textual import events
@@ -18,11 +19,8 @@ from agent.tui import theme
 from agent.tui.cells.entries import diff_rows
 from agent.tui.cells.paper import BLANK, clean, framed, prose, verbatim
 
-CHOICES: tuple[tuple[str, str, Decision], ...] = (
-    ("y", "once", "once"),
-    ("s", "this session", "session"),
-    ("n", "no", "denied"),
-)
+Choice: TypeAlias = tuple[str, str, Decision]  # its key, its words, what it decides
+SHORT = {"this session": "session", "always in this project": "always"}  # where there is little room
 TYPING = 0.3  # seconds since the last key within which the next one still belongs to the composer
 PREVIEW_MOST = 400  # lines of a diff laid out; the rest is counted
 
@@ -46,9 +44,11 @@ class Approval(ScrollView, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self.asked: PermissionAsked | None = None
+        self.choices: tuple[Choice, ...] = ()
         self._choice = 0
         self._typing_until = 0.0
         self._rows: list[Strip] = []
+        self._foot: list[Strip] = []  # stays in sight whatever is scrolled above it
 
     def ask(self, asked: PermissionAsked | None, last_key: float) -> None:
         """`last_key`: monotonic seconds of the user's last key in the composer."""
@@ -59,6 +59,7 @@ class Approval(ScrollView, can_focus=True):
         self._typing_until = now + TYPING if asked and now - last_key < 1.0 else 0.0
         self.display = asked is not None
         if asked:
+            self.choices = choices_of(asked)
             self._lay_out()
             self.scroll_to(y=0, animate=False, immediate=True)
             self.focus()
@@ -78,10 +79,11 @@ class Approval(ScrollView, can_focus=True):
             rows += framed(diff_rows("\n".join(lines[:PREVIEW_MOST]), width), Segment(""), Segment(""))
             if len(lines) > PREVIEW_MOST:
                 rows.append(Strip([Segment(f"{len(lines) - PREVIEW_MOST} more lines", theme.faint)]))
-        self._rows = [*rows, BLANK]
+        self._rows, self._foot = [*rows, BLANK], _reasons(self.asked, width)
         most = max(3, self.screen.size.height // 2 - 2)
-        self.styles.height = min(len(self._rows) + 1, most) + 2
-        self.virtual_size = Size(width, len(self._rows) + 1)
+        whole = len(self._rows) + len(self._foot) + 1
+        self.styles.height = min(whole, max(most, len(self._foot) + 3)) + 2
+        self.virtual_size = Size(width, whole)
         self.refresh()
 
     def on_resize(self) -> None:
@@ -89,30 +91,34 @@ class Approval(ScrollView, can_focus=True):
             self._lay_out()
 
     def render_line(self, y: int) -> Strip:
-        """The last line is the choices, whatever is scrolled above it."""
+        """The last lines are the rules and the choices."""
         width, base = self.scrollable_content_region.width, self.rich_style
-        row = y + self.scroll_offset.y
-        if y == self.scrollable_content_region.height - 1:
+        row, from_end = y + self.scroll_offset.y, self.scrollable_content_region.height - 1 - y
+        if from_end == 0:
             strip = self._choices(width)
+        elif from_end <= len(self._foot):
+            strip = self._foot[len(self._foot) - from_end]
         else:
             strip = self._rows[row] if row < len(self._rows) else BLANK
         return strip.adjust_cell_length(width, base).apply_style(base)
 
     def _choices(self, width: int) -> Strip:
         segments: list[Segment] = []
-        for n, (key, words, _) in enumerate(CHOICES):
+        short = sum(len(words) + 7 for _, words, _ in self.choices) - 3 > width
+        for n, (key, words, _) in enumerate(self.choices):
             meta = {"@click": f"choose({n})"}
             style = theme.chosen if n == self._choice else theme.ink
-            if n:
+            if n and not short:
                 segments.append(Segment(" · ", theme.faint))
-            mark = f"[{key} {words}]" if n == self._choice else f" {key} {words} "
+            words = SHORT.get(words, words) if short else words
+            mark = f"[{key} {words}]" if n == self._choice else f"{key} {words} " if short else f" {key} {words} "
             segments.append(Segment(mark, style + style.from_meta(meta)))
-        if width > 60:
+        if width > 80:
             segments.append(Segment("   Esc stops the turn", theme.faint))
         return Strip(segments)
 
     def action_choose(self, choice: int) -> None:
-        self._answer(CHOICES[choice][2])
+        self._answer(self.choices[choice][2])
 
     def _answer(self, decision: Decision) -> None:
         if self.asked:
@@ -133,17 +139,17 @@ class Approval(ScrollView, can_focus=True):
             self.post_message(self.Stray(event.key, event.character))
 
     def _act(self, key: str) -> bool:
-        for shortcut, _, decision in CHOICES:
+        for shortcut, _, decision in self.choices:
             if key == shortcut:
                 self._answer(decision)
                 return True
         match key:
             case "enter":
-                self._answer(CHOICES[self._choice][2])
+                self._answer(self.choices[self._choice][2])
             case "left" | "shift+tab":
-                self._choice = (self._choice - 1) % len(CHOICES)
+                self._choice = (self._choice - 1) % len(self.choices)
             case "right" | "tab":
-                self._choice = (self._choice + 1) % len(CHOICES)
+                self._choice = (self._choice + 1) % len(self.choices)
             case "up":
                 self.scroll_relative(y=-1, animate=False)
             case "down":
@@ -154,3 +160,25 @@ class Approval(ScrollView, can_focus=True):
                 return False
         self.refresh()
         return True
+
+
+def choices_of(asked: PermissionAsked) -> tuple[Choice, ...]:
+    """Without those that would change nothing."""
+    session: tuple[Choice, ...] = (("s", "this session", "session"),) if asked.session else ()
+    always: tuple[Choice, ...] = (("a", "always in this project", "always"),) if asked.always else ()
+    return (("y", "once", "once"), *session, *always, ("n", "no", "denied"))
+
+
+def _reasons(asked: PermissionAsked, width: int) -> list[Strip]:
+    """Why it is asked, and the rules that two of the choices would make."""
+    strips: list[Strip] = []
+    if asked.why:
+        strips += framed(prose(clean(asked.why), width - 2, theme.warn)[:3], Segment("! ", theme.warn), Segment("  "))
+    made = [(key, rules) for key, rules in (("s", asked.session), ("a", asked.always)) if rules]
+    if len(made) == 2 and made[0][1] == made[1][1]:
+        made = [("s, a", made[0][1])]
+    for key, rules in made:
+        lead = f"{key} allow{'s' if len(key) == 1 else ''} "
+        rows = prose(clean(", ".join(rules)), max(8, width - len(lead)), theme.ink)[:4]
+        strips += framed(rows, Segment(lead, theme.quiet), Segment(" " * len(lead)))
+    return [*strips, BLANK] if strips else []

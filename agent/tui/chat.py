@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
-from rich.segment import Segment
 from textual import on
 from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
@@ -17,22 +16,23 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import Static
 
-from agent.commands.base import Answer, Ask, Command, Level, Open, Registry, Said
+from agent.commands.base import Answer, Ask, Command, Diff, Level, Open, Registry, Said
 from agent.core.permissions import MODES
 from agent.core.session import Session
 from agent.errors import AgentError
-from agent.events import Event, GivenBack, SettingsChanged
-from agent.tui import theme
+from agent.events import Event, GivenBack, SettingsChanged, TurnEnded
 from agent.tui.approval import Approval
-from agent.tui.cells.paper import BLANK, clean
+from agent.tui.choices import Choices
 from agent.tui.commands import screen_commands
 from agent.tui.completion import Offer
 from agent.tui.composer import Composer
+from agent.tui.docks import Docks
 from agent.tui.gauge import Gauge
 from agent.tui.keyboard import Keyboard
 from agent.tui.picture import Answer as Reply
 from agent.tui.picture import Picture
 from agent.tui.pump import Pump
+from agent.tui.question import Question
 from agent.tui.status import Status, shows_mode
 from agent.tui.transcript import Transcript
 
@@ -78,7 +78,8 @@ class Chat(Screen[None]):
         self._edit = edit
         self.picture, self.gauge = Picture(), Gauge()
         self.transcript = Transcript(self.picture, welcome)
-        self.approval, self.keyboard, self.composer = Approval(), Keyboard(), composer
+        self.composer, self.choices = composer, Choices(self)
+        self.docks = Docks(self.picture, self.choices, composer)
         self.status = Status(self.gauge, label)
         self.commands = commands
         self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
@@ -90,20 +91,19 @@ class Chat(Screen[None]):
         self._ticking: Timer | None = None
         self._hinting: Timer | None = None
         self._stopped = self._interrupted = 0.0  # when Ctrl+C last stopped a turn, and last asked for a second one
+        self._resumed = 0  # turns that were there before
         self._tasks: set[asyncio.Task[None]] = set()
         self._notes = notes
 
     def compose(self) -> ComposeResult:
         yield self.transcript
-        yield self.approval
-        yield self.keyboard
+        yield from self.docks.widgets()
         yield self.composer.menu
         yield self.composer
         yield self.status
         yield Static("Make this window wider, please.", id="narrow", markup=False)
 
     def on_mount(self) -> None:
-        self.approval.border_title = "Allow this?"
         self._ticking = self.set_interval(1.0, self.status.refresh, pause=True)
         self.composer.focus()
         self.call_after_refresh(self._start)
@@ -114,7 +114,7 @@ class Chat(Screen[None]):
         self.set_class(narrow, "-narrow")
         self.set_class(height < LOW, "-low")
         if not narrow and self.focused is None:
-            (self.approval if self.approval.asked else self.composer).focus()
+            self.docks.focus()
 
     def spawn(self, work: asyncio.Task[None]) -> None:
         """Hold on to a task until it is done; its bug is the app's."""
@@ -141,10 +141,11 @@ class Chat(Screen[None]):
             self._show()
             return
         self.gauge.mode = self.session.mode
+        self._resumed = self.session.turn
         pump = Pump(self._fold, self._show, self._fail)
         self.spawn(loop.create_task(pump.run(self.session.subscribe()), name="pump"))
         if self._first_prompt.strip():
-            self._take(self._first_prompt, queued=True)
+            self.take(self._first_prompt, queued=True)
         for ask in self._unsent:
             self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed)
         self._unsent.clear()
@@ -164,6 +165,8 @@ class Chat(Screen[None]):
             self._give_back(event.text)
         if isinstance(event, SettingsChanged) and event.key == "mode":
             self._mode_changed()
+        if isinstance(event, TurnEnded) and event.turn > self._resumed:
+            self._turn_ended(event)
         if was != "idle" and self.gauge.activity == "idle" and self._read_branch is not None:
             self.spawn(asyncio.get_running_loop().create_task(self._branch()))
 
@@ -171,12 +174,7 @@ class Chat(Screen[None]):
         if not self.is_attached:
             return
         self.transcript.show()
-        asking = self.picture.asking[0] if self.picture.asking else None
-        had = self.approval.asked is not None
-        self.approval.ask(asking, self.composer.last_key)
-        if had and asking is None:
-            self.composer.focus()
-        self._show_keyboard(free=asking is None and not self.composer.text)
+        self.docks.show(self.gauge.processes)
         if self._ticking is not None:
             if self.gauge.busy:
                 self._ticking.resume()
@@ -184,13 +182,18 @@ class Chat(Screen[None]):
                 self._ticking.pause()
         self.status.refresh()
 
-    def _show_keyboard(self, free: bool) -> None:
-        waiting = next((p for p in self.gauge.processes if p.asks is not None), None)
-        had = self.keyboard.has_focus_within
-        if self.keyboard.ask(waiting, self.composer.last_key, free):
-            self.keyboard.take_keys()
-        elif had and self.keyboard.asked is None:
-            self.composer.focus()
+    def show_choice(self) -> None:
+        self.docks.show_choice()
+
+    def _turn_ended(self, event: TurnEnded) -> None:
+        self.choices.ended()
+        plan = next((e.text for e in reversed(self.picture.entries) if isinstance(e, Reply)), "")
+        if event.outcome == "done" and self.gauge.mode == "plan" and plan and not self.composer.text.strip():
+            self.choices.plan_ready(event.turn, plan)
+
+    def write(self, text: str) -> None:
+        self.composer.write(text)
+        self.composer.focus()
 
     @on(Keyboard.Typed)
     def _typed(self, message: Keyboard.Typed) -> None:
@@ -203,9 +206,14 @@ class Chat(Screen[None]):
     def _sent(self, message: Composer.Sent) -> None:
         self._hint("")
         self.transcript.follow()
-        self._take(message.text, queued=message.queued)
+        if self.choices.own is not None:
+            self.choices.close()
+        if self.picture.question is not None and not message.queued:
+            self.choices.reply(self.picture.question.request_id, message.text)
+        else:
+            self.take(message.text, queued=message.queued)
 
-    def _take(self, text: str, *, queued: bool) -> None:
+    def take(self, text: str, *, queued: bool) -> None:
         if written := self.commands.read(text):
             self._command(*written)
         else:
@@ -235,6 +243,11 @@ class Chat(Screen[None]):
 
     async def _answer(self, answer: Answer) -> None:
         match answer:
+            case Said(shown=True) | None:
+                pass
+            case Diff(text=text):
+                self.picture.diff(text)
+                self._show()
             case Said(text=text, level=level, draw=draw):
                 self.picture.note(text, level, draw)
                 self._show()
@@ -244,8 +257,6 @@ class Chat(Screen[None]):
                 self._note("A turn is running; stop it first (Esc).", "warning")
             case Open(session_id=session_id):
                 await self._switch(session_id)
-            case None:
-                pass
 
     def _note(self, text: str, level: Level = "info") -> None:
         self.picture.note(text, level)
@@ -287,6 +298,8 @@ class Chat(Screen[None]):
     def action_stop(self) -> None:
         if self.session is not None and self.session.running:
             self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
+        elif not self.composer.text:
+            self.choices.escaped()
 
     async def _cancel(self, session: Session) -> None:
         self._hint(STOPPING)
@@ -309,8 +322,16 @@ class Chat(Screen[None]):
         if self.session is not None:
             self.session.answer(message.request_id, message.decision)
 
+    @on(Composer.Changed)
+    def _written(self) -> None:
+        if self.docks.question.asked and self.docks.question.asked.options and not self.composer.text:
+            self.docks.question.focus()
+
     @on(Approval.Stray)
-    def _stray(self, message: Approval.Stray) -> None:
+    @on(Question.Stray)
+    def _stray(self, message: Approval.Stray | Question.Stray) -> None:
+        if isinstance(message, Question.Stray):
+            self.composer.focus()
         self.composer.last_key = time.monotonic()
         if message.key == "backspace":
             self.composer.action_delete_left()
@@ -366,13 +387,3 @@ class Chat(Screen[None]):
 
     def action_follow(self) -> None:
         self.transcript.follow()
-
-
-def welcome_strips(title: str, folder: str) -> list[Strip]:
-    return [
-        BLANK,
-        Strip([Segment("▸ ", theme.accent_bold), Segment(clean(title), theme.bold)]),
-        Strip([Segment("  "), Segment(clean(folder), theme.quiet)]),
-        Strip([Segment("  "), Segment("/help for keys and commands", theme.faint)]),
-        BLANK,
-    ]

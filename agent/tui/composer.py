@@ -85,6 +85,11 @@ class Composer(TextArea):
         self.clear()
         self.insert(self._shortened(text))
 
+    def write(self, text: str) -> None:
+        """Replace what is written by a text that is there to be changed: whole, however long."""
+        self.clear()
+        self.insert(clean(text))
+
     def _offer(self) -> None:
         """What is recalled is walked through with the same keys as a menu: none is shown over it."""
         row, column = self.cursor_location

@@ -18,6 +18,9 @@ PASTE_BEGIN, PASTE_END = b"\x1b[200~", b"\x1b[201~"
 PASTE_PATIENCE = 20  # ticks of 0.1 s without a byte before an unfinished paste is taken as it is
 READ = 65536
 _OLD_MOUSE = re.compile(rb"\x1b\[M[\x20-\xff]{3}", re.DOTALL)
+# Alt+Enter as most terminals send it, and keys with modifiers as xterm and tmux do: in the one form the parser knows
+_ALT_ENTER = re.compile(rb"(?<!\x1b)\x1b[\r\n]")
+_MODIFIED = re.compile(rb"\x1b\[27;(\d+);(\d+)~")
 _UNFINISHED = re.compile(rb"\x1b\[(?:M[\x20-\xff]{0,2}|[0-9;?<]*)\Z|\x1b\[2?0?0?~?\Z", re.DOTALL)
 
 
@@ -44,7 +47,7 @@ class Sieve:
                 data = self._in_paste(data, out)
                 continue
             before, begin, after = data.partition(PASTE_BEGIN)
-            before = _OLD_MOUSE.sub(b"", before)
+            before = _ALT_ENTER.sub(b"\x1b[13;3u", _MODIFIED.sub(b"\x1b[\\2;\\1u", _OLD_MOUSE.sub(b"", before)))
             if begin:
                 self._paste = bytearray()
             elif unfinished := _UNFINISHED.search(before):

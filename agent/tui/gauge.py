@@ -18,6 +18,7 @@ from agent.events import (
     PrefillProgress,
     Process,
     ProcessesChanged,
+    QuestionAsked,
     ResultAdded,
     ServerChanged,
     ServerState,
@@ -97,7 +98,7 @@ class Gauge:
                 self._window.append((now, len(text)))
             case AssistantAdded():
                 self._reply(event, now)
-            case PermissionAsked():
+            case PermissionAsked() | QuestionAsked():
                 self._become("asking", now)
             case PermissionSettled() if self.activity != "idle":
                 self._become("tool", now)

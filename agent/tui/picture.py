@@ -15,9 +15,11 @@ from agent.events import (
     CallPlanned,
     Compacted,
     Event,
+    FilesRestored,
     Notice,
     PermissionAsked,
     PermissionSettled,
+    QuestionAsked,
     QueueChanged,
     ResultAdded,
     ServerChanged,
@@ -75,6 +77,8 @@ class Call(Entry):
     tail: str = ""  # of a running call: what stands behind the output and may still change
     seconds: float = 0.0
     denied: bool = False
+    paths: tuple[str, ...] = ()
+    continued: bool = False  # a later edit of this turn shows the whole change of the file
     mending: tuple[str, ...] = ()
 
 
@@ -102,6 +106,8 @@ class Picture:
         self.entries: list[Entry] = []
         self.queue: tuple[tuple[str, str], ...] = ()  # texts that wait, and what they are: next or queued
         self.asking: list[PermissionAsked] = []
+        self.question: QuestionAsked | None = None
+        self.todo: tuple[str, ...] = ()
         self.mode: str | None = None
         self.removed = 0  # grows when an entry goes away: positions have changed
         self._by_key: dict[str, Entry] = {}
@@ -112,7 +118,7 @@ class Picture:
     @property
     def conversation(self) -> list[Entry]:
         """Without the notes: what durable events alone draw."""
-        return [e for e in self.entries if not isinstance(e, Note)]
+        return [e for e in self.entries if not isinstance(e, Note) and not e.key.startswith("diff-")]
 
     def note(
         self,
@@ -122,6 +128,11 @@ class Picture:
     ) -> None:
         self._notes += 1
         self._add(Note(f"note-{self._notes}", level=level, text=text, draw=draw))
+
+    def diff(self, text: str) -> None:
+        """Beside the conversation, as a note is."""
+        self._notes += 1
+        self._add(Call(f"diff-{self._notes}", tool="diff", state="ok", kind="edit", preview=text))
 
     def apply(self, event: Event) -> None:
         match event:
@@ -149,6 +160,9 @@ class Picture:
                 call = self._call(call_id)
                 call.denied = decision == "denied"
                 call.state = "planned" if call.denied else "running"
+            case QuestionAsked(call_id=call_id):
+                self.question = event
+                self._call(call_id).state = "asking"
             case ToolProgress(call_id=call_id, text=text, tail=tail):
                 call = self._call(call_id)
                 call.state = "running"
@@ -158,7 +172,7 @@ class Picture:
                 self._result(event)
             case TurnEnded():
                 self._drop_open()
-                self.asking = []
+                self.asking, self.question = [], None
                 end = End(f"end-{event.turn}", outcome=event.outcome, detail=event.detail, seconds=event.seconds)
                 end.waited, end.timings = event.waited, tuple(self._timings)
                 self._add(end)
@@ -172,6 +186,8 @@ class Picture:
                 self._compactions += 1
                 end.text = event.summary
                 self._add(end)
+            case FilesRestored():
+                self._add(End(f"restored-{len(self.entries)}", outcome="restored", detail=event.words))
             case SettingsChanged(key="mode", value=value):
                 self.mode = value
             case QueueChanged(texts=texts, steering=steering):
@@ -261,7 +277,7 @@ class Picture:
     def _planned(self, plan: CallPlanned) -> Call:
         call = self._call(plan.call_id)
         call.tool, call.kind, call.title = plan.tool, plan.kind, plan.title or call.title
-        call.command, call.preview = plan.command, plan.preview
+        call.command, call.preview, call.paths = plan.command, plan.preview, plan.paths
         call.mending = (*(m for m in call.mending if m == "recovered"), *plan.mending)
         return call
 
@@ -271,7 +287,28 @@ class Picture:
         call.state = "failed" if event.failed else "ok"
         call.output, call.tail = event.display or event.text, ""
         call.seconds = event.seconds
+        if self.question is not None and self.question.call_id == event.call_id:
+            self.question = None
+        if event.failed:
+            pass
+        elif call.tool == "todo":
+            self.todo, call.output = tuple(call.preview.split("\n")), ""
+        elif call.tool == "skill":
+            points = (f"[ ] {line.removeprefix('☐ ')}" for line in event.display.split("\n") if line.startswith("☐ "))
+            self.todo = tuple(dict.fromkeys((*self.todo, *points)))
+        elif call.kind == "edit" and event.display:
+            self._one_diff(call, event.display)
         self.asking = [a for a in self.asking if a.plan.call_id != event.call_id]
+
+    def _one_diff(self, call: Call, diff: str) -> None:
+        """Several edits of one file in one turn are one diff, at the last of them."""
+        for entry in reversed(self.entries):
+            if isinstance(entry, Said) and not entry.steered:
+                break
+            if isinstance(entry, Call) and entry is not call and entry.kind == "edit" and entry.paths == call.paths:
+                entry.continued = True
+                entry.version += 1
+        call.preview = diff
 
 
 def summary_of(call: ToolCall) -> str:

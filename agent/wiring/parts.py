@@ -18,7 +18,7 @@ from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, Event, Process, ProcessesChanged
-from agent.protocols import Journal, ModelClient, Tool
+from agent.protocols import Checkpoints, Journal, ModelClient, Tool
 from agent.speech import tell
 from agent.wiring.options import Options
 
@@ -47,6 +47,7 @@ class Parts:
         from agent.tools.jobs import ProcessBook
         from agent.wiring.choice import ServerChoice
         from agent.wiring.late import LateModel
+        from agent.wiring.rules import rulebook
         from agent.wiring.wall import home_warning, settings_for
         from agent.workspace.paths import Workspace
 
@@ -62,9 +63,10 @@ class Parts:
         self.can_ask = can_ask
         self.session: Session | None = None
         self.server = ServerChoice(options, self.paths, env, self._publish)
+        self.rules, notes = rulebook(self.paths, options.folder)
         self.registry = self._commands()
         self.extensions: Extensions | None = None
-        self.start_notes: list[str] = [*home_warning(options.folder, env), *warnings]
+        self.start_notes: list[str] = [*home_warning(options.folder, env), *warnings, *notes]
         self.model = LateModel(self._client, self.server.suspect, self.server.totals)
         self._warming: asyncio.Task[Any] | None = None
 
@@ -113,6 +115,7 @@ class Parts:
             self.book,
             SkillTool(extensions.book, self._holds),
             beside=lambda file: instructions.below(file, self._holds),
+            hides=self.rules.hides,
             patience=PATIENCE if self.can_ask else 0,
             sandbox=sandbox_for(self.settings, self.workspace, self.env),
         )
@@ -125,6 +128,8 @@ class Parts:
             journal=journal,
             clock=SystemClock(),
             reader=LenientCalls(),
+            rules=self.rules,
+            checkpoints=self._checkpoints(journal.session_id),
             past=past,
             mode=self.options.mode,
             can_ask=self.can_ask,
@@ -140,6 +145,15 @@ class Parts:
         self._processes_changed(self.book.list())
         self._warming = asyncio.get_running_loop().create_task(self._warm())
         return self.session
+
+    def _checkpoints(self, session_id: str) -> Checkpoints:
+        from agent.workspace.checkpoints import Checkpoints, place_of
+
+        root, paths = self.options.folder, self.paths
+        keep_out = (paths.config, paths.state, paths.data, paths.cache)
+        home = Path(os.path.expanduser("~"))
+        trees = "this is the home folder, or above it" if home.is_relative_to(root) else ""
+        return Checkpoints(place_of(paths.data, root), root, session_id, keep_out, trees)
 
     def _sampling(self) -> Mapping[str, Any]:
         """As the profile says; what the server was started with, where there is none."""
@@ -182,7 +196,8 @@ class Parts:
             )
             self.registry.add(*self.extensions.own_commands(self.registry))
             self.start_notes += self.extensions.start_notes()
-        self.extensions.book.refresh()
+        else:
+            self.extensions.book.refresh()
         self.registry.add(*self.extensions.commands())
         return self.extensions
 
@@ -192,13 +207,16 @@ class Parts:
     def _commands(self) -> Registry:
         from agent import __version__
         from agent.commands.cache import cache_command
+        from agent.commands.changes import change_commands
         from agent.commands.context import compact_command, context_command
-        from agent.commands.conversation import mode_command, thinking_command
+        from agent.commands.conversation import mode_command, plan_command, thinking_command
         from agent.commands.model import model_command
+        from agent.commands.permissions import permissions_command
         from agent.commands.processes import processes_command
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
         from agent.commands.speed import speed_command
+        from agent.tools.diff import unified
         from agent.wiring.engine import chosen_profile
         from agent.wiring.room import examine
 
@@ -211,6 +229,9 @@ class Parts:
             [
                 *session_commands(self.opened, self.archive, self.options.folder),
                 mode_command(self.opened),
+                plan_command(self.opened),
+                *change_commands(self.opened, unified),
+                permissions_command(self.opened, lambda: self.rules),
                 thinking_command(self.opened),
                 processes_command(self.book),
                 compact_command(self.opened),

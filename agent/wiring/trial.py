@@ -27,7 +27,7 @@ from agent.tools.skill import SkillTool
 from agent.wiring.skills import home_of, skill_places
 from agent.workspace.paths import Workspace
 
-REPLY = 600  # tokens: to think a little, and to call
+REPLY = 300  # tokens: to think a little, and to call
 
 
 def run_skill(arguments: argparse.Namespace, paths: Paths, env: Mapping[str, str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
 import hashlib
@@ -10,36 +9,57 @@ import os
 import stat
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from agent.errors import ToolFailure
+from agent.workspace.encoding import Text, decode
 
+MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF-", "a PDF document"),
+    (b"\x7fELF", "a program"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1f\x8b", "compressed with gzip"),
+    (b"SQLite format 3\0", "an SQLite database"),
+)
 READ_LIMIT = 10_000_000  # bytes of one file that are taken into memory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Content:
     """`data` as on disk, `stamp` its hash."""
 
     data: bytes
     stamp: str
 
-    @property
-    def is_text(self) -> bool:
-        """Everything without a NUL: old encodings too, whose bytes are kept as they are."""
-        return b"\0" not in self.data
-
-    @property
-    def crlf(self) -> bool:
-        """Are all line ends CR LF?"""
-        ends = self.data.count(b"\n")
-        return bool(ends) and self.data.count(b"\r\n") == ends
+    @cached_property
+    def text(self) -> Text | None:
+        """None for what is no text."""
+        return decode(self.data)
 
     @property
     def lines(self) -> list[str]:
-        """For reading: without line ends and byte order mark; bytes that are no UTF-8 show as U+FFFD."""
-        lines = self.data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+        """For reading: without line ends and byte order mark; none of what is no text."""
+        if self.text is None:
+            return []
+        lines = self.text.shown.replace("\r\n", "\n").split("\n")
         return lines[:-1] if lines[-1] == "" else lines
+
+
+def kind_of(data: bytes) -> str:
+    """What bytes that are no text seem to be, in words."""
+    for magic, words in MAGIC:
+        if data.startswith(magic):
+            size = ""
+            if words == "a PNG image" and len(data) >= 24:
+                size = f" of {int.from_bytes(data[16:20], 'big')} × {int.from_bytes(data[20:24], 'big')}"
+            elif words == "a GIF image" and len(data) >= 10:
+                size = f" of {int.from_bytes(data[6:8], 'little')} × {int.from_bytes(data[8:10], 'little')}"
+            return words + size
+    return "an image (WebP)" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else "binary"
 
 
 def stamp_of(data: bytes) -> str:

@@ -39,11 +39,18 @@ class Workspace:
 
     def outside(self, path: Path) -> bool:
         """Does it lead out of the project, or to a place in it that could run things later?"""
+        return self.beyond(path) or self.protected(path)
+
+    def beyond(self, path: Path) -> bool:
+        real = self.real(path)
+        return not any(real.is_relative_to(base) for base in (self.root, *self.extra))
+
+    def protected(self, path: Path) -> bool:
+        """A place that could run things later, in the project or elsewhere."""
         real = self.real(path)
         inside = next((base for base in (self.root, *self.extra) if real.is_relative_to(base)), None)
-        if inside is None:
-            return True
-        parts = [p.lower() for p in real.relative_to(inside).parts]  # some file systems do not tell .GIT from .git
+        # some file systems do not tell .GIT from .git
+        parts = [p.lower() for p in (real.relative_to(inside) if inside else real).parts]
         return any(p in PROTECTED for p in parts) or (bool(parts) and parts[-1] in STARTUP_FILES)
 
     def readable(self, path: Path) -> bool:

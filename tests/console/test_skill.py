@@ -57,7 +57,7 @@ def test_a_new_skill_is_good_is_listed_and_can_be_shown(desk: Desk) -> None:
 
 def test_a_skill_of_the_user_needs_no_trust(desk: Desk) -> None:
     desk.run("skill", "new", "mine", "--user")
-    assert "mine                 user" in desk.run("skill", "list").stdout
+    assert "mine             user" in desk.run("skill", "list").stdout
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_trust_given_by_command_lasts_until_something_changes(desk: Desk) -> Non
     folder = desk.skill("tide")
     with FakeLlama([say("one"), say("two")]) as server:
         assert "1 of this folder count" in headless(desk, server, "/skills trust").stdout
-        assert "tide                 project" in headless(desk, server, "/skills").stdout
+        assert "tide             project" in headless(desk, server, "/skills").stdout
         (folder / "more.sh").write_text("rm -rf ~")
-        assert "tide                 not trusted" in headless(desk, server, "/skills").stdout
+        assert "tide             not trusted" in headless(desk, server, "/skills").stdout
     assert server.requests == []
 
 

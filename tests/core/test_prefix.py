@@ -73,6 +73,18 @@ async def test_a_session_from_before_prefixes_were_noted_gets_one_when_it_goes_o
     assert window.journal.prefix == Prefix("New.", tools("bash"))
 
 
+async def test_thinking_counts_for_the_beginning_only_until_something_was_said() -> None:
+    session = open_session(model := ScriptedModel(text("one"), text("two")), thinking=False)
+    session.set_thinking(True)
+    session.submit("hello")
+    await session.idle()
+    session.set_thinking(False)
+    session.submit("go on")
+    await session.idle()
+    await session.close()
+    assert [(r.think_first, r.thinking) for r in model.requests] == [(True, True), (True, False)]
+
+
 async def test_a_compacted_conversation_begins_with_what_holds_now() -> None:
     window = Window()
     await window.say("hello", "Old.")

@@ -97,18 +97,17 @@ class Model:
 
     def __init__(self, render: Render) -> None:
         self.script: list[Reply] = []
-        self.thinking = False
         self.log: list[tuple[str, str, bool]] = []  # prompt, what was written of the reply, and whether it is kept
         self.on_stop: Callable[[], None] = lambda: None
         self._render = render
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         tools = json.loads(request.tools)
-        body = request_body(request, HERE, tools, {"chat_template_kwargs": {"enable_thinking": self.thinking}})
+        body = request_body(request, HERE, tools, {})
         prompt = self._render(body)
         yield SentChunk(body)
         reply = self.script.pop(0) if self.script else Reply("So it is.")
-        thought = f"I think of {len(self.log)}.\n" if self.thinking else ""
+        thought = f"I think of {len(self.log)}.\n" if request.thinking else ""
         opened = "" if prompt.endswith("<|channel>thought\n") else "<|channel>thought\n"
         chunks: list[tuple[ModelChunk, str]] = (
             [(ThinkingChunk(thought), f"{opened}{thought}<channel|>")] if thought else []
@@ -185,7 +184,8 @@ class World:
                 self.session = self._open()
 
     async def _turn(self, it: Do) -> None:
-        self.model.script, self.steered, self.model.thinking = list(it.replies), it.steered, it.thinking
+        self.model.script, self.steered = list(it.replies), it.steered
+        self.session.set_thinking(it.thinking)
         cancelling: list[asyncio.Task[Any]] = []
         loop = asyncio.get_running_loop()
         self.model.on_stop = lambda: cancelling.append(loop.create_task(self.session.cancel()))

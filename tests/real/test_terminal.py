@@ -14,6 +14,7 @@ import pytest
 from tests.terminal import Terminal
 
 pytestmark = pytest.mark.real
+BUSY = "loading|checking|reading|waiting|~"  # on a slow machine it waits while the engine starts
 PROMPT = "Write one sentence about the sea."
 
 
@@ -57,6 +58,25 @@ def test_a_window_that_changes_its_size_in_mid_reply_stays_whole(launch: Callabl
     terminal.until(lambda screen: "Interrupted" in screen or re.search(r"\n  \d.* tok/s", screen) is not None)
     os.kill(terminal.pid, signal.SIGTERM)
     assert terminal.wait() == 143
+
+
+def test_what_waits_is_steered_queued_and_given_back(launch: Callable[..., Terminal]) -> None:
+    terminal = launch(100, 40, "Tell me a very long story about a ship and its crew.")
+    terminal.until(lambda screen: re.search(BUSY, screen.split("\n")[-1]) is not None)
+    terminal.type("behind it\x1b\r")  # Alt+Enter
+    terminal.until(lambda screen: "behind it  queued" in screen)
+    terminal.type("into it\r")
+    terminal.until(lambda screen: "into it  next" in screen)
+    terminal.type("\x1b[A")
+    terminal.until(lambda screen: "│ into it" in screen and "│ behind it" in screen and "queued" not in screen)
+    terminal.type("\x1b\r")
+    terminal.until(lambda screen: "queued" in screen)
+    terminal.type("half written")
+    terminal.until(lambda screen: "half written" in screen)
+    terminal.type("\x1b")
+    terminal.until(lambda screen: "Interrupted" in screen and "│ behind it" in screen and "│ half written" in screen)
+    terminal.type("\x03Say hi.\r")
+    terminal.until(lambda screen: re.search(f"› Say hi.*({BUSY})", screen, re.S) is not None)
 
 
 def test_what_was_sent_is_recalled_by_the_next_run(launch: Callable[..., Terminal]) -> None:

@@ -28,10 +28,12 @@ class Bench:
         self.book = ProcessBook()
         self.progress: list[str] = []
         self.tails: list[str] = []
+        self.hides: Callable[[str], bool] = lambda path: False
         self.forget()
 
     def forget(self, **bash: Any) -> None:
-        tools = build_tools(Workspace(self.root), dict(os.environ), self.logs, self.book, **bash)
+        workspace, env = Workspace(self.root), dict(os.environ)
+        tools = build_tools(workspace, env, self.logs, self.book, hides=lambda path: self.hides(path), **bash)
         self.tools: dict[str, Tool] = {tool.name: tool for tool in tools}
 
     async def call(self, tool: str, between: Callable[[], Any] | None = None, **arguments: Any) -> ToolOutput:

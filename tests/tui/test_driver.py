@@ -1,5 +1,9 @@
 """No byte on standard input can hurt."""
 
+import pytest
+from textual import events
+from textual._xterm_parser import XTermParser
+
 from agent.tui.driver import Pasted, Sieve
 
 
@@ -35,3 +39,22 @@ def test_a_paste_of_a_megabyte_arrives_whole_in_any_pieces():
     data = b"a\x1b[200~" + text.encode() + b"\x1b[201~b"
     out = fed(*(data[n : n + 4099] for n in range(0, len(data), 4099)))
     assert out == ["a", Pasted(text), "b"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "keys"),
+    [
+        (b"\x1b\r", ["alt+enter"]),
+        (b"\x1b\n", ["alt+enter"]),
+        (b"\x1b[27;3;13~", ["alt+enter"]),
+        (b"\x1b[27;2;13~", ["shift+enter"]),
+        (b"\x1b[13;3u", ["alt+enter"]),
+        (b"\r", ["enter"]),
+        (b"a\x1b\rb", ["a", "alt+enter", "b"]),
+    ],
+)
+def test_alt_enter_is_understood_as_every_terminal_sends_it(sent: bytes, keys: list[str]):
+    parser = XTermParser(False)
+    messages = [m for text in fed(sent) for m in parser.feed(text)]
+    messages += parser.feed("")
+    assert [m.key for m in messages if isinstance(m, events.Key)] == keys

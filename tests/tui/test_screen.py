@@ -8,8 +8,9 @@ import pytest
 from textual import events
 
 from agent.commands.base import Ask, Command, Open, Registry, Said
+from agent.core.rules import Rule, Rulebook
 from agent.errors import ConfigError, ContextOverflow
-from agent.protocols import TextChunk
+from agent.protocols import CallChunk, TextChunk
 from agent.tui.app import DflashApp
 from agent.tui.cells.entries import entry_strips
 from agent.tui.picture import Answer, End, Note
@@ -19,8 +20,9 @@ from tests.fakes import core
 @contextlib.asynccontextmanager
 async def screen(*replies, tools=(), size=(100, 30), mode="auto", **options):
     model = core.ScriptedModel(*replies)
+    inner = {k: options.pop(k) for k in ("past", "rules", "checkpoints") if k in options}
     app = DflashApp(
-        lambda: core.open_session(model, *tools, mode=mode),
+        lambda: core.open_session(model, *tools, mode=mode, **inner),
         title="dflash-agent",
         profile_label="smoke",
         folder=Path("/project"),
@@ -93,7 +95,7 @@ async def test_a_question_is_answered_with_one_key():
     tool = core.FakeTool()
     script = (core.calls(core.call("bash", "c1", value="ls")), say("finished"))
     async with screen(*script, tools=(tool,), mode="ask", first_prompt="go") as (chat, pilot, _):
-        await until(pilot, lambda: chat.approval.asked is not None and chat.approval.has_focus)
+        await until(pilot, lambda: chat.docks.approval.asked is not None and chat.docks.approval.has_focus)
         await pilot.press("y")
         await until(pilot, lambda: "finished" in rows(chat) and chat.composer.has_focus)
         assert tool.ran == ["ls"]
@@ -105,9 +107,9 @@ async def test_keys_of_someone_who_is_typing_do_not_answer_a_question():
     async with screen(*script, tools=(tool,), mode="ask", first_prompt="go") as (chat, pilot, _):
         await write(pilot, "ye")
         wait.set()
-        await until(pilot, lambda: chat.approval.asked is not None)
+        await until(pilot, lambda: chat.docks.approval.asked is not None)
         await write(pilot, "sy")
-        assert chat.approval.asked is not None
+        assert chat.docks.approval.asked is not None
         await until(pilot, lambda: chat.composer.text == "yesy")
         assert tool.ran == []
 
@@ -153,6 +155,48 @@ async def test_what_joins_the_turn_and_what_waits_behind_it_are_told_apart():
             await write(pilot, words)
             await pilot.press(key)
         await until(pilot, lambda: "soon  next" in rows(chat) and "later  queued" in rows(chat))
+
+
+async def test_up_in_an_empty_composer_takes_back_what_waits():
+    wait = asyncio.Event()
+    script = ([TextChunk("some"), wait, core.finish("stop")], say("fine"))
+    async with screen(*script, first_prompt="go") as (chat, pilot, model):
+        await until(pilot, lambda: "some" in rows(chat))
+        for words, key in (("later", "alt+enter"), ("soon", "enter")):
+            await write(pilot, words)
+            await pilot.press(key)
+        await until(pilot, lambda: "Up takes back what waits" in rows(chat))
+        await pilot.press("up")
+        assert chat.composer.text == "soon\n\nlater"
+        await until(pilot, lambda: "Up takes back" not in rows(chat))
+        wait.set()
+        await until(pilot, lambda: ended(chat))
+        assert len(model.requests) == 1
+
+
+async def test_stopping_says_so_at_once_and_puts_what_waits_before_what_is_being_written():
+    hang = asyncio.Event()
+    script = (core.calls(core.call("bash", "c1", value="ls")),)
+    async with screen(*script, tools=(core.FakeTool(hang=hang),), first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: any(getattr(e, "state", "") == "running" for e in chat.picture.entries))
+        await write(pilot, "later")
+        await pilot.press("alt+enter")
+        await write(pilot, "half")
+        chat.action_stop()
+        await until(pilot, lambda: "Stopping" in chat.status.hint or ended(chat))
+        await until(pilot, lambda: ended(chat))
+        assert chat.composer.text == "later\n\nhalf"
+        assert "Stopping" not in chat.status.hint
+
+
+async def test_a_call_that_is_being_written_is_seen_and_stays_when_it_is_stopped():
+    wait = asyncio.Event()
+    pieces = [CallChunk(0, "c1", "write", '{"file": "a.py", "text": "one\\ntw'), wait]
+    async with screen(pieces, first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: "write  a.py  writing · 2 lines" in rows(chat))
+        await pilot.press("escape")
+        await until(pilot, lambda: "write  a.py  broke off, not run · 2 lines" in rows(chat))
+        assert "2  tw" in rows(chat)
 
 
 async def test_a_message_that_does_not_fit_is_back_in_the_composer():
@@ -388,3 +432,43 @@ async def test_a_session_that_cannot_be_opened_leaves_the_running_one():
         await write(pilot, "hi")
         await pilot.press("enter")
         await until(pilot, lambda: "still here" in rows(chat))
+
+
+async def test_the_dock_shows_the_rules_a_choice_would_make_and_always_keeps_them():
+    kept: list[str] = []
+
+    def keep(texts):
+        kept.extend(texts)
+        return "always in this project"
+
+    tool = core.FakeTool()
+    script = (
+        core.calls(core.call("bash", "c1", value="npm test -- -x")),
+        core.calls(core.call("bash", "c2", value="npm test")),
+        say("finished"),
+    )
+    rules = Rulebook([], root="/project", home="/home", keep=keep)
+    async with screen(*script, tools=(tool,), mode="ask", rules=rules, first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: chat.docks.approval.asked is not None and chat.docks.approval.has_focus)
+        dock = "\n".join(chat.docks.approval.render_line(y).text for y in range(chat.docks.approval.size.height))
+        assert "s, a allow Bash(npm test:*)" in dock and "always in this project" in dock
+        await pilot.press("a")
+        await until(pilot, lambda: "finished" in rows(chat))
+        assert kept == ["Bash(npm test:*)"]
+        assert tool.ran == ["npm test -- -x", "npm test"]
+
+
+async def test_the_dock_names_the_rule_that_asks_and_offers_no_rule_against_it():
+    tool = core.FakeTool()
+    rules = Rulebook([Rule.parse("ask", "Bash(git push:*)", "~/config.toml", root="/p", home="/h")])
+    script = (core.calls(core.call("bash", "c1", value="git push")), say("finished"))
+    async with screen(*script, tools=(tool,), rules=rules, first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: chat.docks.approval.asked is not None and chat.docks.approval.has_focus)
+        dock = "\n".join(chat.docks.approval.render_line(y).text for y in range(chat.docks.approval.size.height))
+        assert "ask Bash(git push:*) (~/config.toml)" in dock
+        assert "this session" not in dock
+        await pilot.press("s", "a")
+        assert chat.docks.approval.asked is not None and chat.composer.text == "sa"
+        await pilot.press("n")
+        await until(pilot, lambda: "finished" in rows(chat))
+        assert tool.ran == []

@@ -90,6 +90,8 @@ async def test_a_loaded_skill_is_a_card_with_its_check_list(tmp_path: Path) -> N
         await shown.write("draw")
         await shown.until(lambda: "☐ The parser says" in shown.text())
         assert "Loaded mermaid" in shown.text() and "## Steps" not in shown.text()
+        assert len(shown.app.chat.picture.todo) == 3
+        assert all(step.startswith("[ ] ") for step in shown.app.chat.picture.todo)
 
 
 async def test_skills_are_completed_behind_a_slash(tmp_path: Path) -> None:

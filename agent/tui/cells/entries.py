@@ -106,6 +106,8 @@ def call(entry: Call, width: int, unfolded: bool) -> list[Strip]:
             strips.append(Strip([tail]))
     if entry.state == "asking":  # the dock shows what it is about
         return strips
+    if entry.continued and entry.state == "ok":
+        return [*strips, Strip([Segment("  ╰ shown with the next edit of this file", theme.faint)])]
     if entry.kind in ("edit", "delete", "move") and entry.preview and not entry.denied and entry.state != "failed":
         return strips + body(entry.preview, width, unfolded, diff=True)
     if entry.state == "running":
@@ -172,7 +174,7 @@ def end(entry: End, width: int, unfolded: bool) -> list[Strip]:
     if entry.outcome == "done":
         text = end_figures(entry, width - 4)
         return [Strip([Segment("  ", theme.line), Segment(text, theme.faint)])] if text else []
-    if entry.outcome == "compacted":
+    if entry.outcome in ("compacted", "restored"):
         mark, style = "·", theme.quiet
         text = f"{entry.detail}\n{entry.text}" if unfolded and entry.text else entry.detail
     elif entry.outcome == "interrupted":

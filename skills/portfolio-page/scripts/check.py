@@ -38,7 +38,7 @@ class Page(HTMLParser):
             if "charset" in given:
                 self.seen.add("charset")
         if tag == "img" and "alt" not in given:
-            self.fault("<img> needs alt text (alt=\"\" for mere ornament)")
+            self.fault('<img> needs alt text (alt="" for mere ornament)')
         if re.fullmatch("h[1-6]", tag):
             level = int(tag[1])
             if self.headings and level > self.headings[-1] + 1:
