@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from agent.forms import FormAsked, FormSettled
 from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
 from agent.progress import Phase
 
@@ -374,6 +375,8 @@ TransientEvent: TypeAlias = (
     | Compacting
     | PermissionAsked
     | QuestionAsked
+    | FormAsked
+    | FormSettled
     | ToolProgress
     | ProcessesChanged
     | StepRetrying

@@ -9,20 +9,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-VOCABULARY = {"messages", "progress", "survey", "events", "errors", "protocols", "codec"}
+VOCABULARY = {"messages", "forms", "progress", "survey", "events", "errors", "protocols", "codec"}
 MAY_IMPORT: dict[str, set[str]] = {
     "messages": set(),
     "errors": set(),
+    "forms": set(),
     "progress": set(),
     "survey": set(),
     "speech": set(),
     "globs": set(),
-    "events": {"messages", "progress", "errors"},
+    "events": {"messages", "forms", "progress", "errors"},
     "protocols": {"messages", "progress", "survey", "events", "errors"},
     "codec": {"messages", "events", "errors"},
     "config": {"errors"},
     "workspace": {"errors", "globs"},
-    "core": {"messages", "events", "errors", "protocols", "globs"},
+    "core": {"messages", "forms", "events", "errors", "protocols", "globs"},
     "tools": {"messages", "errors", "protocols", "workspace", "config", "globs"},
     "prompt": {"messages", "errors", "protocols", "workspace", "config"},
     "model": {"messages", "events", "errors", "protocols", "config"},
@@ -68,6 +69,8 @@ WALLS = {
     "openai": {"model"},
     "tiktoken": {"model"},
     "mcp": {"tools.mcp"},
+    "mcp_types": {"tools.mcp"},
+    "anyio": {"tools.mcp"},
     "argcomplete": {"console.completion"},
     "git": {"workspace"},
     "huggingface_hub": {"runtime.hub"},

@@ -30,6 +30,7 @@ from agent.events import (
     ToolProgress,
     TurnEnded,
 )
+from agent.forms import FormAsked, FormSettled
 
 
 class Subscription:
@@ -120,6 +121,7 @@ _OPENING = (
     Compacting,
     PermissionAsked,
     QuestionAsked,
+    FormAsked,
     ToolProgress,
     ProcessesChanged,
     QueueChanged,
@@ -134,9 +136,11 @@ def _closes(event: Event, old: Event) -> bool:
         case AssistantAdded():
             return isinstance(old, _REPLY)
         case TurnEnded():
-            return not isinstance(old, ServerChanged | QueueChanged | ProcessesChanged)
+            return not isinstance(old, ServerChanged | QueueChanged | ProcessesChanged | FormAsked)
         case PermissionSettled():
             return isinstance(old, PermissionAsked) and old.plan.call_id == event.call_id
+        case FormSettled():
+            return isinstance(old, FormAsked) and old.request_id == event.request_id
         case ResultAdded():
             return isinstance(old, ToolProgress | QuestionAsked) and old.call_id == event.call_id
         case ServerChanged():
