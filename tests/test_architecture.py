@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-VOCABULARY = {"messages", "forms", "progress", "survey", "events", "errors", "protocols", "codec"}
+VOCABULARY = {"messages", "mcp_servers", "forms", "progress", "survey", "events", "errors", "protocols", "codec"}
 MAY_IMPORT: dict[str, set[str]] = {
     "messages": set(),
     "errors": set(),
     "forms": set(),
+    "mcp_servers": set(),
     "progress": set(),
     "survey": set(),
     "speech": set(),
@@ -24,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"errors"},
     "workspace": {"errors", "globs"},
     "core": {"messages", "forms", "events", "errors", "protocols", "globs"},
-    "tools": {"messages", "errors", "protocols", "workspace", "config", "globs"},
+    "tools": {"mcp_servers", "messages", "errors", "protocols", "workspace", "config", "globs"},
     "prompt": {"messages", "errors", "protocols", "workspace", "config"},
     "model": {"messages", "events", "errors", "protocols", "config"},
     "runtime": {"progress", "survey", "events", "errors", "protocols", "config"},
@@ -33,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tui": VOCABULARY | {"core", "commands", "config"},
     "headless": VOCABULARY | {"core", "commands", "config"},
     "console": {
+        "mcp_servers",
         "errors",
         "progress",
         "survey",

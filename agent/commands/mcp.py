@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agent.commands.base import Answer, Command, Said
 from agent.errors import ConfigError
-from agent.protocols import McpServers, McpState
+from agent.mcp_servers import McpServers, McpState
 
 VERBS = ("restart", "approve", "refuse", "on", "off", "login")
 LISTED_WORDS = 2  # last lines of a server that has failed, in the list of all

@@ -13,7 +13,7 @@ from agent.config.mcp import Configured, Entry, entry_of, read_configured
 from agent.config.mcp_add import SCOPES, AddScope, drop_server, parse_add, write_servers
 from agent.config.trust import Trust
 from agent.errors import ConfigError
-from agent.protocols import McpTrial
+from agent.mcp_servers import McpTrial
 from agent.speech import harmless
 
 Try = Callable[[Entry, Callable[[str], None], McpTrial], Awaitable[bool]]

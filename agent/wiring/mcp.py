@@ -17,8 +17,9 @@ from agent.config.trust import Trust
 from agent.core.session import Session
 from agent.errors import ToolsRefused
 from agent.forms import Form
+from agent.mcp_servers import McpTrial
 from agent.messages import UserMessage
-from agent.protocols import McpTrial, ModelClient, ModelRequest
+from agent.protocols import ModelClient, ModelRequest
 from agent.speech import tell
 from agent.tools.mcp.catalogue import Memory
 from agent.tools.mcp.host import Connect, Elicitation, Elicited, Host

@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeAlias
 from agent.config.mcp import Configured, Entry, Launch
 from agent.config.trust import Trust
 from agent.errors import ConfigError, ToolFailure
+from agent.mcp_servers import McpState, McpTool
 from agent.messages import ToolOutput
-from agent.protocols import McpState, McpTool, Tool
+from agent.protocols import Tool
 from agent.tools.mcp.adapter import McpCall, McpFind, RemoteTool, claims_of
 from agent.tools.mcp.catalogue import Catalogue, Memory, ServerTool, block_entry, change, tokens_of
 from agent.tools.mcp.faults import Fault

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from agent.config.mcp import Entry, Launch, launch_of
 from agent.errors import ConfigError
-from agent.protocols import McpKind
+from agent.mcp_servers import McpKind
 from agent.tools.mcp.catalogue import Catalogue
 from agent.tools.mcp.faults import Fault
 from agent.tools.mcp.host import Auth, Birth, Connect, Host, Link, Listed

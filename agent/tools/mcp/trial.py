@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.config.mcp import Entry, launch_of
 from agent.errors import ConfigError
-from agent.protocols import McpTrial
+from agent.mcp_servers import McpTrial
 from agent.tools.mcp.catalogue import Catalogue, ServerTool, block_entry, tokens_of
 from agent.tools.mcp.faults import Fault
 from agent.tools.mcp.host import Birth, Connect, Host, Link
