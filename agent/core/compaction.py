@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -46,7 +46,7 @@ class _Summary:
 
 
 class Compactor:
-    """One per session."""
+    """One per session. `past`: its durable events so far."""
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Compactor:
         counter: TokenCounter,
         publish: Callable[[Event], None],
         clock: Clock,
+        past: Iterable[DurableEvent],
     ) -> None:
         self._host = host
         self._history = history
@@ -65,6 +66,8 @@ class Compactor:
         self._clock = clock
         self._wanted: deque[tuple[str, asyncio.Future[Compacted | None]]] = deque()
         self._remains = Remains()
+        for event in past:
+            self.saw(event)
         self._fixed: int | None = None
         self._answered = True  # has there been a reply since the last compaction?
         self._number = 0
@@ -96,7 +99,7 @@ class Compactor:
 
     # ---- when it must be
     def saw(self, event: DurableEvent) -> None:
-        """Each durable event of the session, those of its past first."""
+        """Each durable event of the session, as it happens."""
         self._remains.add(event)
 
     def reply_added(self) -> None:

@@ -104,9 +104,8 @@ class Session:
         self.max_tokens = max_tokens
         self._endpoint: Endpoint | None = None
         self._counter = counter
-        self._compactor = Compactor(self, self._history, model, counter, self.publish, clock)
-        for event in (*past, SettingsChanged("mode", mode)):
-            self._compactor.saw(event)
+        seen = (*past, SettingsChanged("mode", mode))
+        self._compactor = Compactor(self, self._history, model, counter, self.publish, clock, seen)
         self._last_id = _last_id(past)
         self._approvals = Approvals(self.publish)
         self.changes = Changes(checkpoints, self.publish, lambda: self.running)

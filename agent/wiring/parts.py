@@ -17,7 +17,7 @@ from agent.commands.base import Registry
 from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
-from agent.events import DurableEvent, Event, Process, ProcessesChanged
+from agent.events import DurableEvent, Event, Process, ProcessesChanged, ServerChanged
 from agent.protocols import Checkpoints, Journal, ModelClient, Tool
 from agent.speech import tell
 from agent.wiring.options import Options
@@ -84,7 +84,11 @@ class Parts:
         return OpenAIModel(self.server.ensure_ready, self._sampling)
 
     def _publish(self, event: Event) -> None:
-        if self.session is not None:
+        if self.session is None:
+            return
+        if isinstance(event, ServerChanged):
+            self.session.server_changed(event.state)
+        else:
             self.session.publish(event)
 
     def _processes_changed(self, processes: tuple[Process, ...]) -> None:
