@@ -103,7 +103,6 @@ class Session:
         self.processes = processes
         self.max_tokens = max_tokens
         self._endpoint: Endpoint | None = None
-        self._counter = counter
         seen = (*past, SettingsChanged("mode", mode))
         self._compactor = Compactor(self, self._history, model, counter, self.publish, clock, seen)
         self._last_id = _last_id(past)
@@ -223,7 +222,7 @@ class Session:
     async def spending(self) -> Spending:
         """Where the context goes."""
         ask = self._endpoint is not None or not self.can_ask  # nobody watches an engine start for a few figures
-        return await spending(self.request(), self._counter, ask=ask)
+        return await spending(self.request(), self._compactor.counter, ask=ask)
 
     def server_changed(self, state: ServerState) -> None:
         """The supervisor's transitions, shown to whoever watches this session."""
