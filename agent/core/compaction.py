@@ -65,12 +65,12 @@ class Compactor:
         self._publish = publish
         self._clock = clock
         self._wanted: deque[tuple[str, asyncio.Future[Compacted | None]]] = deque()
+        self._fixed: int | None = None
+        self._answered = True  # has there been a reply since the last compaction?
+        self._number = 0  # of compactions so far
         self._remains = Remains()
         for event in past:
             self.saw(event)
-        self._fixed: int | None = None
-        self._answered = True  # has there been a reply since the last compaction?
-        self._number = 0
 
     # ---- when the user asks for it
     @property
@@ -101,6 +101,7 @@ class Compactor:
     def saw(self, event: DurableEvent) -> None:
         """Each durable event of the session, as it happens."""
         self._remains.add(event)
+        self._number += isinstance(event, Compacted)
 
     def reply_added(self) -> None:
         """The server has counted: from now on that is known, and estimates become better."""
@@ -186,7 +187,6 @@ class Compactor:
             return None
         count, messages, after = found
         before = await self.counter.exact(request) or counted(request.messages).tokens
-        self._number += 1
         self._answered = False
         self._fixed = None  # a new epoch may begin with other tools
         event = Compacted(
