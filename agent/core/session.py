@@ -106,10 +106,8 @@ class Session:
         self._max_steps, self.max_tokens = max_steps, max_tokens
         self.processes = processes
         self._endpoint: Endpoint | None = None
-        self._counter = counter
-        self._compactor = Compactor(self, self._history, model, counter, self.publish, clock)
-        for event in (*past, SettingsChanged("mode", mode)):
-            self._compactor.saw(event)
+        seen = (*past, SettingsChanged("mode", mode))
+        self._compactor = Compactor(self, self._history, model, counter, self.publish, clock, seen)
         self._last_id = _last_id(past)
         self._approvals = Approvals(self.publish)
         self.forms, self._late = Forms(self.publish), late
@@ -228,7 +226,7 @@ class Session:
     async def spending(self) -> Spending:
         """Where the context goes."""
         ask = self._endpoint is not None or not self.can_ask  # nobody watches an engine start for a few figures
-        return await spending(self.request(), self._counter, ask=ask)
+        return await spending(self.request(), self._compactor.counter, ask=ask)
 
     def server_changed(self, state: ServerState) -> None:
         """The supervisor's transitions, shown to whoever watches this session."""

@@ -17,7 +17,7 @@ from agent.commands.base import Level, Registry
 from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
-from agent.events import DurableEvent, Event, Notice, Process, ProcessesChanged
+from agent.events import DurableEvent, Event, Notice, Process, ProcessesChanged, ServerChanged
 from agent.protocols import Checkpoints, Journal, ModelClient, Tool
 from agent.speech import tell
 from agent.wiring.options import Options
@@ -107,7 +107,11 @@ class Parts:
             asyncio.get_running_loop().call_soon(self.session.publish, Notice(level, text))
 
     def _publish(self, event: Event) -> None:
-        if self.session is not None:
+        if self.session is None:
+            return
+        if isinstance(event, ServerChanged):
+            self.session.server_changed(event.state)
+        else:
             self.session.publish(event)
 
     def _processes_changed(self, processes: tuple[Process, ...]) -> None:
