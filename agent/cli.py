@@ -12,6 +12,7 @@ from pathlib import Path
 from agent import __version__
 from agent.console.arguments import COMMANDS
 from agent.console.arguments import parser as command_parser
+from agent.console.arguments import read as read_command
 from agent.errors import AgentError, ConfigError, RuntimeFailure
 from agent.speech import tell
 
@@ -31,6 +32,7 @@ commands (each with --help):
   dflash-agent doctor                             what is there, what is missing, what to do about it
   dflash-agent setup                              get engine and models, without the screen
   dflash-agent server start|stop|restart|status|logs
+  dflash-agent mcp add|list|get|test|remove       MCP servers; test says why one does not work
   dflash-agent session list|show|export|delete
   dflash-agent completion bash|zsh|fish           Tab in your shell: eval "$(dflash-agent completion bash)"
   dflash-agent skill list|show|new|check          steps for kinds of work: docs/skills.md
@@ -139,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         complete(parser(), command_parser(_positive))
     command = given[:1] != [] and given[0] in COMMANDS
-    arguments = (command_parser(_positive) if command else parser()).parse_args(given)
+    arguments = read_command(given, _positive) if command else parser().parse_args(given)
     headless = not command and arguments.print_ is not None
     try:
         return _run_command(arguments) if command else _run(arguments, headless)
@@ -161,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
-    from agent.wiring.run import run_command, run_session
+    from agent.wiring.run import run_command, run_mcp_command, run_session
 
     if arguments.command == "completion":
         from agent.console.completion import shell_code
@@ -173,6 +175,8 @@ def _run_command(arguments: argparse.Namespace) -> int:
             given = vars(arguments)
             file, as_json = given.get("file", ""), given.get("json", False)
             return run_session(os.environ, arguments.verb, given.get("ids", ()), file=file, as_json=as_json)
+        if arguments.command == "mcp":
+            return run_mcp_command(arguments, dict(os.environ))
         return run_command(arguments, dict(os.environ))
     except RuntimeFailure as failure:
         for line in failure.last_words:
@@ -208,7 +212,7 @@ def _run(arguments: argparse.Namespace, headless: bool) -> int:
         fork=arguments.fork,
         offline=arguments.offline,
         trust=arguments.trust,
-        mcp_config=tuple(Path(f).expanduser().absolute() for f in arguments.mcp_config),
+        mcp_config=tuple(arguments.mcp_config),
     )
     if headless:
         parts = (arguments.print_, arguments.prompt or "", _read_stdin())

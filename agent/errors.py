@@ -10,6 +10,7 @@ AgentError
 │   ├── BadReply           the stream broke off or held nonsense
 │   ├── Looping            the reply repeats itself without end
 │   └── Refused            the server answered with an error of its own
+│       └── ToolsRefused   it cannot use the schema of one of the tools
 ├── RuntimeFailure         the engine could not be started: exit 3
 └── Lagged                 a subscriber was too slow and has been dropped
 
@@ -84,6 +85,10 @@ class Refused(ModelFault):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+class ToolsRefused(Refused):
+    kind = "tools"
 
 
 class RuntimeFailure(AgentError):

@@ -4,9 +4,10 @@ make it live: losing them changes no final picture."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from agent.forms import FormAsked, FormSettled
 from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
 from agent.progress import Phase
 
@@ -374,6 +375,8 @@ TransientEvent: TypeAlias = (
     | Compacting
     | PermissionAsked
     | QuestionAsked
+    | FormAsked
+    | FormSettled
     | ToolProgress
     | ProcessesChanged
     | StepRetrying
@@ -395,28 +398,3 @@ DURABLE = (
     FilesRestored,
     SettingsChanged,
 )
-
-
-def merge(earlier: Event, later: Event) -> Event | None:
-    """One event that says what both say, or None where both are needed. Lets a slow reader catch up without loss."""
-    match earlier, later:
-        case TextDelta(message_id=a), TextDelta(message_id=b) if a == b:
-            return replace(earlier, text=earlier.text + later.text)
-        case ThinkingDelta(message_id=a), ThinkingDelta(message_id=b) if a == b:
-            return replace(earlier, text=earlier.text + later.text)
-        case CallDelta(message_id=a, index=i), CallDelta(message_id=b, index=j) if (a, i) == (b, j):
-            return replace(earlier, text=earlier.text + later.text)
-        case ToolProgress(call_id=a), ToolProgress(call_id=b) if a == b:
-            tail = earlier.tail if later.tail is None else later.tail
-            return replace(earlier, text=earlier.text + later.text, tail=tail)
-        case PrefillProgress(message_id=a), PrefillProgress(message_id=b) if a == b:
-            return later
-        case (
-            (ServerChanged(), ServerChanged())
-            | (QueueChanged(), QueueChanged())
-            | (ProcessesChanged(), ProcessesChanged())
-            | (Compacting(), Compacting())
-        ):
-            return later
-        case _:
-            return None

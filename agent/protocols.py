@@ -47,7 +47,8 @@ class Plan:
     edit, or text. stamp: hash of the file content that was seen; run() refuses when the file has changed since.
     outside: a path leads out of the project, or to a protected place (.git, .dflash, shell start-up files).
     accesses: what rules may speak of, one by one; empty: the use of the tool as such. unclear: why it cannot be said
-    what the command does (its grammar, a name that is only known when it runs); "" when it can.
+    what the command does (its grammar, a name that is only known when it runs); "" when it can. tool: the
+    name of the tool that is really meant, where the called one only leads to it.
     """
 
     kind: PlanKind
@@ -59,6 +60,7 @@ class Plan:
     outside: bool = False
     accesses: tuple[Access, ...] = ()
     unclear: str = ""
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,23 @@ class Server(Protocol):
 
     async def ensure_ready(self) -> Endpoint: ...
     async def stop(self) -> None: ...
+
+
+# ---- MCP servers
+class LateTools(Protocol):
+    """Tools that come, change and go while a session runs; its tool list stays as it was fixed."""
+
+    def tool(self, name: str) -> Tool | None:
+        """One that is called by its own name, in the list or not."""
+        ...
+
+    def notes(self) -> str:
+        """What the model should know of changes since it was last told; each once, "" when there are none."""
+        ...
+
+    async def mend(self, tools: str) -> tuple[str, str] | None:
+        """Another form of a tool list that the server refuses, and what to tell the user; None when there is none."""
+        ...
 
 
 class Setup(Protocol):

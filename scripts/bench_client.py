@@ -2,16 +2,20 @@
 """What the client itself costs, measured against a model server that answers at once (loopback, a fake).
 
     bench_client.py [--command CMD] [--tokens N] [--runs N] [--json FILE]
+    bench_client.py --reading
 
 Compile the environment first (python -m compileall), and run it on a quiet machine. Figures:
 
     startup     seconds from exec to the moment a typed character is on the screen, and CPU seconds of the process till
                 then; the first output is when the terminal's second screen is taken
     rest        proportional set size at the prompt, MiB
-    stream      client's CPU seconds per 1,000 tokens at 150 and at 1,000 tok/s; seconds from the server's last byte to
-                the last word on the screen
+    stream      client's CPU seconds per 1,000 tokens at 150 and at 1,000 tok/s, with figures of drafting beside each
+                token as a llama-server with a draft sends them, and without; seconds from the server's last byte to the
+                last word on the screen
     file        the same for the same text as a file that the model writes by a tool call
+    enter       seconds from the Enter key to the request at the server (the median over all streams)
     headless    wall seconds of `-p hello`, all of it overhead
+    --reading   CPU microseconds to read one token from its bytes, in this process, without and with figures beside it
 """
 
 from __future__ import annotations
@@ -57,6 +61,16 @@ def answer(tokens: int) -> list[str]:
     return [*re.findall(r"\s*\w+|\s*[^\w\s]+|\s+", body)[:tokens], f"\n```\n\n{MARK}\n"]
 
 
+def timings_at(token: int) -> dict[str, Any]:
+    """What a llama-server tells beside each token."""
+    return {
+        **{"cache_n": 0, "prompt_n": 10, "prompt_ms": 32.159, "prompt_per_token_ms": 3.2159},
+        **{"prompt_per_second": 310.9549923815, "predicted_n": token + 1, "predicted_ms": 5.784 * token},
+        **{"predicted_per_token_ms": 5.784, "predicted_per_second": 172.89073305670817},
+        **{"draft_n": 7 * (token // 5 + 1), "draft_n_accepted": 4 * (token // 5 + 1)},
+    }
+
+
 class Server(ThreadingHTTPServer):
     """Answers every chat with `pieces` at `rate` tokens a second (0: at once); notes when the last byte left."""
 
@@ -67,7 +81,8 @@ class Server(ThreadingHTTPServer):
         self.pieces: list[str] = ["hello"]
         self.rate = 0.0
         self.file = False  # the pieces are the text of a file in a call of the write tool
-        self.last_byte = 0.0
+        self.drafts = True
+        self.arrived = self.last_byte = 0.0
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -97,12 +112,18 @@ class Handler(BaseHTTPRequestHandler):
         elif path == "/props":
             self.send({"default_generation_settings": {"n_ctx": 32768}, "build_info": "bench", "model_path": "bench"})
         elif path == "/slots":
-            self.send([{"id": 0, "n_ctx": 32768, "speculative": True}])
+            self.send([{"id": 0, "n_ctx": 32768, "speculative": self.server.drafts}])
         else:
             self.send({"status": "ok"})
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        arrived = time.monotonic()
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        if not self.path.endswith("/chat/completions"):
+            self.send_error(404)
+            return
+        self.server.arrived = arrived
+        each = body.get("timings_per_token", False)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -116,8 +137,9 @@ class Handler(BaseHTTPRequestHandler):
                 time.sleep(wait)
             if self.server.file:
                 self.arguments(json.dumps(piece)[1:-1])
-            else:
-                self.event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
+                continue
+            data = {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]}
+            self.event(data | ({"timings": timings_at(number)} if each else {}))
         if self.server.file:
             self.arguments('"}')
         count = len(self.server.pieces)
@@ -212,18 +234,25 @@ def measure(command: list[str], tokens: int, runs: int) -> dict[str, Any]:
             screen.settle(2.0)
             rests.append(screen.pss_mib())
             screen.close()
-        streams: dict[str, dict[str, Any]] = {"stream": {}, "file": {}}
-        for what, rate in [(w, r) for w in streams for r in (150, 1000)]:
+        streams: dict[str, dict[str, Any]] = {"stream": {}, "stream_without_figures": {}, "file": {}}
+        enters = []
+        runs_of = [("stream", 150), ("stream", 1000), ("stream_without_figures", 1000), ("file", 150), ("file", 1000)]
+        for what, rate in runs_of:
             server.pieces, server.rate, server.file = answer(tokens), float(rate), what == "file"
+            server.drafts = what != "stream_without_figures"
             costs, lags = [], []
             for _ in range(runs):
                 screen = Screen(argv, env)
                 screen.wait(lambda seen: b"\x1b[?1049h" in seen, 30)
                 screen.settle(2.0)
                 before = screen.cpu()
-                screen.type("go\r")
+                screen.type("go")
+                screen.settle(0.3)
+                pressed = time.monotonic()
+                screen.type("\r")
                 mark = ASKED if server.file else MARK
                 seen_at = screen.wait(lambda seen, mark=mark: mark.encode() in seen, tokens / rate + 120)
+                enters.append(server.arrived - pressed)
                 lags.append(max(0.0, seen_at - server.last_byte))
                 if not server.file:  # a question that waits is a clock that ticks: it never settles
                     screen.settle(1.0)
@@ -243,13 +272,36 @@ def measure(command: list[str], tokens: int, runs: int) -> dict[str, Any]:
         "startup_s": statistics.median(starts),
         "startup_cpu_s": statistics.median(cpus),
         "rest_pss_mib": statistics.median(rests),
+        "enter_s": statistics.median(enters),
         **streams,
         "headless_s": statistics.median(headless),
     }
 
 
+def reading(tokens: int = 10_000) -> dict[str, float]:
+    from agent.model.sse import EventReader
+    from agent.model.wire import Reader
+
+    found = {}
+    for name, extra in (("plain_us", False), ("with_figures_us", True)):
+        chunks = []
+        for number, piece in enumerate(answer(tokens)):
+            data: dict[str, Any] = {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]}
+            data |= {"timings": timings_at(number)} if extra else {}
+            chunks.append(b"data: " + json.dumps({"object": "chat.completion.chunk", **data}).encode() + b"\n\n")
+        costs = []
+        for _ in range(7):
+            events, reader, begun = EventReader(), Reader(), time.process_time()
+            for chunk in chunks:
+                for event in events.feed(chunk):
+                    list(reader.read(json.loads(event)))
+            costs.append((time.process_time() - begun) / len(chunks) * 1e6)
+        found[name] = min(costs)
+    return found
+
+
 def rounded(value: Any) -> Any:
-    return {k: rounded(v) for k, v in value.items()} if isinstance(value, dict) else round(value, 2)
+    return {k: rounded(v) for k, v in value.items()} if isinstance(value, dict) else round(value, 3)
 
 
 def main() -> None:
@@ -258,8 +310,9 @@ def main() -> None:
     options.add_argument("--tokens", type=int, default=3000)
     options.add_argument("--runs", type=int, default=3, help="each figure is the median of so many")
     options.add_argument("--json", type=Path)
+    options.add_argument("--reading", action="store_true")
     chosen = options.parse_args()
-    figures = measure(shlex.split(chosen.command), chosen.tokens, chosen.runs)
+    figures = reading() if chosen.reading else measure(shlex.split(chosen.command), chosen.tokens, chosen.runs)
     text = json.dumps(rounded(figures), indent=1)
     print(text)
     if chosen.json:

@@ -131,7 +131,7 @@ async def templates(folder: Path) -> None:
 
 async def ahead(folder: Path) -> None:
     tiny, system = make_tiny(folder / "reader"), "Mind the words of the sea. " * 800
-    waits: dict[str, list[float]] = {"nothing read ahead": [], "all of it": [], "Enter while it was read": []}
+    waits: dict[str, list[float]] = {"nothing read ahead": [], "all of it": [], "Enter after 1 s of it": []}
     for _ in range(3):
         for label, seconds in waits.items():
             async with session(folder, tiny.target, tiny.draft, False, system) as made:
@@ -141,9 +141,7 @@ async def ahead(folder: Path) -> None:
                     made.read_ahead()
                     await asyncio.sleep(1)
                 seconds.append((await turn(made, "hello"))[0])
-    print(
-        "\n| first request of 11,000 tokens, tiny model on this CPU | Enter to the first word, median of 3 | of the whole |"
-    )
+    print("\n| first request, 11,000 tokens | Enter to the first word, median of 3 | of the whole |")
     print("| --- | --- | --- |")
     whole = statistics.median(waits["nothing read ahead"])
     for label, seconds in waits.items():

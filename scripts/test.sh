@@ -15,6 +15,8 @@ bin=$root/.venv-test/bin
 bash scripts/setup_beellama.sh --from sdist --backend cpu --yes >&2
 mapfile -t found < <("$bin/python" -P -m agent.runtime.provision)
 [ "${#found[@]}" -eq 2 ] || { say "The test engine or its model is missing."; exit 1; }
+servers=$(bash scripts/mcp_servers.sh)
+export DFLASH_TEST_SERVERS=$servers
 export DFLASH_TEST_ENGINE=${found[0]} DFLASH_TEST_MODEL=${found[1]}
 
 if [ "${1:-}" = "--" ]; then

@@ -21,5 +21,14 @@ def binary() -> Path:
 
 
 @pytest.fixture(scope="session")
+def servers() -> Path:
+    """The folder of the real MCP servers: Python ones in bin, Node ones in node_modules/.bin."""
+    folder = Path(os.environ.get("DFLASH_TEST_SERVERS", ""))
+    if not (folder / "done").is_file():
+        pytest.fail("DFLASH_TEST_SERVERS names no servers; run the tests with scripts/test.sh, which installs them.")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def smollm2() -> Path:
     return _from_environment("DFLASH_TEST_MODEL")

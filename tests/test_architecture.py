@@ -9,21 +9,23 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-VOCABULARY = {"messages", "progress", "survey", "events", "errors", "protocols", "codec"}
+VOCABULARY = {"messages", "mcp_servers", "forms", "progress", "survey", "events", "errors", "protocols", "codec"}
 MAY_IMPORT: dict[str, set[str]] = {
     "messages": set(),
     "errors": set(),
+    "forms": set(),
+    "mcp_servers": set(),
     "progress": set(),
     "survey": set(),
     "speech": set(),
     "globs": set(),
-    "events": {"messages", "progress", "errors"},
+    "events": {"messages", "forms", "progress", "errors"},
     "protocols": {"messages", "progress", "survey", "events", "errors"},
     "codec": {"messages", "events", "errors"},
     "config": {"errors"},
     "workspace": {"errors", "globs"},
-    "core": {"messages", "events", "errors", "protocols", "globs"},
-    "tools": {"messages", "errors", "protocols", "workspace", "config", "globs"},
+    "core": {"messages", "forms", "events", "errors", "protocols", "globs"},
+    "tools": {"mcp_servers", "messages", "errors", "protocols", "workspace", "config", "globs"},
     "prompt": {"messages", "errors", "protocols", "workspace", "config"},
     "model": {"messages", "events", "errors", "protocols", "config"},
     "runtime": {"progress", "survey", "events", "errors", "protocols", "config"},
@@ -32,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tui": VOCABULARY | {"core", "commands", "config"},
     "headless": VOCABULARY | {"core", "commands", "config"},
     "console": {
+        "mcp_servers",
         "errors",
         "progress",
         "survey",
@@ -68,6 +71,8 @@ WALLS = {
     "openai": {"model"},
     "tiktoken": {"model"},
     "mcp": {"tools.mcp"},
+    "mcp_types": {"tools.mcp"},
+    "anyio": {"tools.mcp"},
     "argcomplete": {"console.completion"},
     "git": {"workspace"},
     "huggingface_hub": {"runtime.hub"},

@@ -265,10 +265,12 @@ def test_acceptance_of_a_server_that_only_counts_is_the_difference_of_its_counte
 
 
 def in_shell(home: Path, redirect: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    project = home / "project"
+    project.mkdir()
     return subprocess.run(
         ["bash", "-c", f'"$@" {redirect}', "bash", *CLI, *arguments],
         env=environment(home),
-        cwd=home,
+        cwd=project,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -278,7 +280,7 @@ def in_shell(home: Path, redirect: str, *arguments: str) -> subprocess.Completed
 
 @pytest.mark.parametrize("redirect", ["2>&-", "<&-", "<&- 2>&-", "2>/dev/full"])
 def test_a_closed_or_full_stream_that_is_not_the_answers_changes_nothing(tmp_path: Path, redirect: str) -> None:
-    with FakeLlama([call("bash", command="cat; echo hi >&2"), say("hello")]) as server:
+    with FakeLlama([call("bash", command="cat < /dev/null; echo hi >&2"), say("hello")]) as server:
         done = in_shell(tmp_path, redirect, "--server", server.url, "--permission-mode", "auto", "-p", "hi")
     assert (done.returncode, done.stdout) == (0, "hello\n")
     assert done.stderr.splitlines() in ([], ["engine: looking at " + server.url])

@@ -109,5 +109,6 @@ async def test_on_the_screen(journey: dict[str, Any], tmp_path: Path) -> None:
             assert parts.session is not None
             await parts.session.idle()
             events = list(parts.session.past)
+            assert parts.session.endpoint is not None and parts.session.endpoint.n_ctx == server.n_ctx
         await parts.close()
     check(journey, events, project)

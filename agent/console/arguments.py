@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-COMMANDS = ("server", "doctor", "setup", "session", "skill", "completion")
+COMMANDS = ("server", "doctor", "setup", "session", "mcp", "skill", "completion")
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -47,10 +47,45 @@ def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="must not exist; - for standard output")
     verbs.add_parser("delete", help="delete them for good").add_argument("ids", metavar="ID", nargs="+")
 
+    _add_mcp(
+        commands.add_parser("mcp", help="MCP servers", description="The MCP servers of this user and this folder.")
+    )
+
     completion = commands.add_parser("completion", help='Tab in your shell: eval "$(dflash-agent completion bash)"')
     completion.add_argument("shell", choices=SHELLS)
     _add_skill(commands.add_parser("skill", help="steps for kinds of work", description="Skills: see docs/skills.md."))
     return root
+
+
+def read(given: list[str], positive: Callable[[str], int]) -> argparse.Namespace:
+    """What stands behind `mcp add` is a command line of its own, which no parser of ours may take apart."""
+    if given[:2] == ["mcp", "add"] and given[2:3] not in (["-h"], ["--help"], []):
+        return argparse.Namespace(command="mcp", verb="add", words=given[2:])
+    return parser(positive).parse_args(given)
+
+
+def _add_mcp(mcp: argparse.ArgumentParser) -> None:
+    verbs = mcp.add_subparsers(dest="verb", required=True)
+    add = verbs.add_parser(
+        "add",
+        help="as other agents document it: NAME -- COMMAND ARGS, NAME URL, or JSON",
+        usage="dflash-agent mcp add [-s user|project|local] [-t stdio|http|sse] [-e KEY=VALUE] [-H 'Name: value'] "
+        "NAME (-- COMMAND ARGS | URL | JSON)",
+    )
+    add.add_argument("words", nargs=argparse.REMAINDER, metavar="…", help=argparse.SUPPRESS)
+    listing = verbs.add_parser("list", help="what is configured, and from where")
+    listing.add_argument("--json", action="store_true")
+    get = verbs.add_parser("get", help="one of them, without its secrets")
+    get.add_argument("name", metavar="NAME")
+    get.add_argument("--json", action="store_true")
+    test = verbs.add_parser("test", help="start it, greet it, list and call its read-only tools, and say how each went")
+    test.add_argument("names", metavar="NAME", nargs="*", help="default: all that may run")
+    test.add_argument("--call", metavar="TOOL", help="call this tool")
+    test.add_argument("--arguments", metavar="JSON", help="with these arguments (default: generated ones)")
+    test.add_argument("--every", action="store_true", help="call every tool with generated arguments, changes included")
+    remove = verbs.add_parser("remove", help="take it out of its file")
+    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("-s", "--scope", choices=("user", "project", "local"))
 
 
 def _add_skill(skill: argparse.ArgumentParser) -> None:

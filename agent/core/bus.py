@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 
 from agent.events import (
     DURABLE,
@@ -28,8 +29,8 @@ from agent.events import (
     ThinkingDelta,
     ToolProgress,
     TurnEnded,
-    merge,
 )
+from agent.forms import FormAsked, FormSettled
 
 
 class Subscription:
@@ -120,6 +121,7 @@ _OPENING = (
     Compacting,
     PermissionAsked,
     QuestionAsked,
+    FormAsked,
     ToolProgress,
     ProcessesChanged,
     QueueChanged,
@@ -134,9 +136,11 @@ def _closes(event: Event, old: Event) -> bool:
         case AssistantAdded():
             return isinstance(old, _REPLY)
         case TurnEnded():
-            return not isinstance(old, ServerChanged | QueueChanged | ProcessesChanged)
+            return not isinstance(old, ServerChanged | QueueChanged | ProcessesChanged | FormAsked)
         case PermissionSettled():
             return isinstance(old, PermissionAsked) and old.plan.call_id == event.call_id
+        case FormSettled():
+            return isinstance(old, FormAsked) and old.request_id == event.request_id
         case ResultAdded():
             return isinstance(old, ToolProgress | QuestionAsked) and old.call_id == event.call_id
         case ServerChanged():
@@ -153,3 +157,28 @@ def _closes(event: Event, old: Event) -> bool:
             return isinstance(old, Compacting) or (event.words is None and isinstance(old, PrefillProgress))
         case _:
             return False
+
+
+def merge(earlier: Event, later: Event) -> Event | None:
+    """One event that says what both say, or None where both are needed. Lets a slow reader catch up without loss."""
+    match earlier, later:
+        case TextDelta(message_id=a), TextDelta(message_id=b) if a == b:
+            return replace(earlier, text=earlier.text + later.text)
+        case ThinkingDelta(message_id=a), ThinkingDelta(message_id=b) if a == b:
+            return replace(earlier, text=earlier.text + later.text)
+        case CallDelta(message_id=a, index=i), CallDelta(message_id=b, index=j) if (a, i) == (b, j):
+            return replace(earlier, text=earlier.text + later.text)
+        case ToolProgress(call_id=a), ToolProgress(call_id=b) if a == b:
+            tail = earlier.tail if later.tail is None else later.tail
+            return replace(earlier, text=earlier.text + later.text, tail=tail)
+        case PrefillProgress(message_id=a), PrefillProgress(message_id=b) if a == b:
+            return later
+        case (
+            (ServerChanged(), ServerChanged())
+            | (QueueChanged(), QueueChanged())
+            | (ProcessesChanged(), ProcessesChanged())
+            | (Compacting(), Compacting())
+        ):
+            return later
+        case _:
+            return None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -46,7 +46,7 @@ class _Summary:
 
 
 class Compactor:
-    """One per session."""
+    """One per session. `past`: its durable events so far."""
 
     def __init__(
         self,
@@ -56,18 +56,21 @@ class Compactor:
         counter: TokenCounter,
         publish: Callable[[Event], None],
         clock: Clock,
+        past: Iterable[DurableEvent],
     ) -> None:
         self._host = host
         self._history = history
         self._model = model
-        self._counter = counter
+        self.counter = counter
         self._publish = publish
         self._clock = clock
         self._wanted: deque[tuple[str, asyncio.Future[Compacted | None]]] = deque()
-        self._remains = Remains()
         self._fixed: int | None = None
         self._answered = True  # has there been a reply since the last compaction?
-        self._number = 0
+        self._number = 0  # of compactions so far
+        self._remains = Remains()
+        for event in past:
+            self.saw(event)
 
     # ---- when the user asks for it
     @property
@@ -96,8 +99,9 @@ class Compactor:
 
     # ---- when it must be
     def saw(self, event: DurableEvent) -> None:
-        """Each durable event of the session, those of its past first."""
+        """Each durable event of the session, as it happens."""
         self._remains.add(event)
+        self._number += isinstance(event, Compacted)
 
     def reply_added(self) -> None:
         """The server has counted: from now on that is known, and estimates become better."""
@@ -108,23 +112,23 @@ class Compactor:
         if prompt is None:
             return
         before = counted(view[:-1])
-        estimated, tokens = weight(before.since, self._counter.estimate), prompt - (before.tokens or 0)
+        estimated, tokens = weight(before.since, self.counter.estimate), prompt - (before.tokens or 0)
         if before.tokens is None:
             estimated += self._estimated_fixed(self._host.request())
         if estimated >= LEARN_FROM and tokens > 0:
-            self._counter.learn(estimated, tokens)
+            self.counter.learn(estimated, tokens)
 
     async def before_step(self) -> None:
         """Compacts if the next request and its reply would not fit. Once between two replies: if that was not enough,
         trying again would not help. What fails here is no reason to stop: the request itself will tell."""
         try:
-            n_ctx = await self._counter.n_ctx()
+            n_ctx = await self.counter.n_ctx()
         except ModelFault:
             return
         if n_ctx is None or not self._answered or await self._fits(n_ctx):
             return
         try:
-            await self._compact(n_ctx, "", self._counter.estimate, fallback=False)
+            await self._compact(n_ctx, "", self.counter.estimate, fallback=False)
         except ModelFault as fault:
             self._publish(Notice("warning", f"The conversation could not be compacted: {fault}"))
 
@@ -132,31 +136,31 @@ class Compactor:
         """Whether the refused request is worth one more try. Without the model's help if need be."""
         request = self._host.request()
         estimated = self._estimated(request)
-        n_ctx = fault.n_ctx or await self._counter.n_ctx() or estimated
+        n_ctx = fault.n_ctx or await self.counter.n_ctx() or estimated
         tokens = fault.prompt_tokens or max(estimated, n_ctx + 1)
-        self._counter.learn(estimated, tokens)
+        self.counter.learn(estimated, tokens)
         error = max(1.0, tokens / max(1, self._estimated(request)))  # what learning has left of it
 
         def weigh(text: str) -> int:
-            return int(self._counter.estimate(text) * error)
+            return int(self.counter.estimate(text) * error)
 
         return await self._compact(n_ctx, "", weigh, fallback=True, summarise=self._answered) is not None
 
     async def on_request(self, focus: str) -> Compacted | None:
         """None where it would not become shorter. Raises AgentError where no summary is to be had."""
         request = self._host.request()
-        n_ctx = await self._counter.n_ctx() or 2 * self._estimated(request)
-        return await self._compact(n_ctx, focus, self._counter.estimate, fallback=False)
+        n_ctx = await self.counter.n_ctx() or 2 * self._estimated(request)
+        return await self._compact(n_ctx, focus, self.counter.estimate, fallback=False)
 
     async def _fits(self, n_ctx: int) -> bool:
         request = self._host.request()
         limit = n_ctx - reserved(n_ctx, request.max_tokens)
         known = counted(request.messages)
-        since = weight(known.since, self._counter.estimate)
+        since = weight(known.since, self.counter.estimate)
         base = self._estimated_fixed(request) if known.tokens is None else known.tokens
         if base + ROUGH * since <= limit:
             return True
-        exact = await self._counter.exact(request)
+        exact = await self.counter.exact(request)
         if exact is not None:
             return exact <= limit or exact > n_ctx  # what the server would refuse is for its refusal to prove
         return known.tokens is None or known.tokens <= limit
@@ -167,7 +171,7 @@ class Compactor:
     ) -> Compacted | None:
         """None when it would not fit or not become shorter. `fallback`: go on without a summary where none is to be
         had."""
-        await self._counter.prepare()
+        await self.counter.prepare()
         request = self._host.request()
         limit = n_ctx - reserved(n_ctx, request.max_tokens)
         room = min(limit - await self._fixed_tokens(request), weight(request.messages, weigh))
@@ -182,8 +186,7 @@ class Compactor:
         if found is None:
             return None
         count, messages, after = found
-        before = await self._counter.exact(request) or counted(request.messages).tokens
-        self._number += 1
+        before = await self.counter.exact(request) or counted(request.messages).tokens
         self._answered = False
         self._fixed = None  # a new epoch may begin with other tools
         event = Compacted(
@@ -202,7 +205,7 @@ class Compactor:
             count, messages = shorten(
                 request.messages, self._remains, summary, head_id, Allowance.of(room, scale), weigh
             )
-            after = await self._counter.exact(replace(request, messages=messages))
+            after = await self.counter.exact(replace(request, messages=messages))
             small = weight(messages, weigh)
             if small < size and (fixed + small if after is None else after) <= limit:
                 return count, messages, after
@@ -255,16 +258,16 @@ class Compactor:
     # ---- sizes
     async def _fixed_tokens(self, request: ModelRequest) -> int:
         if self._fixed is None:
-            self._fixed = await self._counter.exact(replace(request, messages=()))
+            self._fixed = await self.counter.exact(replace(request, messages=()))
         return self._estimated_fixed(request) if self._fixed is None else self._fixed
 
     def _estimated_fixed(self, request: ModelRequest) -> int:
         if self._fixed is not None:
             return self._fixed
-        return self._counter.estimate(request.system) + self._counter.estimate(request.tools) + FRAME
+        return self.counter.estimate(request.system) + self.counter.estimate(request.tools) + FRAME
 
     def _estimated(self, request: ModelRequest) -> int:
-        return self._estimated_fixed(request) + weight(request.messages, self._counter.estimate)
+        return self._estimated_fixed(request) + weight(request.messages, self.counter.estimate)
 
 
 def _finish(done: asyncio.Future[Compacted | None], end: BaseException | Compacted | None) -> None:

@@ -21,7 +21,7 @@ from agent.core.understand import Understanding, Understood
 from agent.errors import ConfigError, ToolFailure
 from agent.events import CallPlanned, Decision, Event, Mending, Notice, PermissionSettled, ResultAdded, ToolProgress
 from agent.messages import ToolCall, ToolOutput
-from agent.protocols import CallReader, Clock, Plan, Tool, ToolContext
+from agent.protocols import CallReader, Clock, LateTools, Plan, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 RESULT_LIMIT = 48_000  # characters; tools cut with more knowledge, this is the last guard of the context
@@ -56,8 +56,9 @@ class Dispatch:
         reader: CallReader,
         rules: Rulebook,
         changes: Changes,
+        late: LateTools | None = None,
     ) -> None:
-        self._understanding = Understanding(tools, reader)
+        self._understanding = Understanding(tools, reader, late)
         self._settings = settings
         self._approvals = approvals
         self._publish = publish
@@ -85,7 +86,7 @@ class Dispatch:
             return self._unplanned(call, f"Internal error in {call.name}: {type(error).__name__}: {error}")
         name = known.tool.name
         planned = CallPlanned(
-            call.id, name, plan.kind, plan.title, plan.paths, plan.command, plan.preview, known.mending
+            call.id, plan.tool or name, plan.kind, plan.title, plan.paths, plan.command, plan.preview, known.mending
         )
         self._publish(planned)
         if refused := await self._permit(planned, plan, tally):

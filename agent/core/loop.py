@@ -13,7 +13,7 @@ from agent.core.dispatch import Dispatch, Tally
 from agent.core.history import History
 from agent.core.repeats import TIMES, Trail, duplicates, unrepeated
 from agent.core.retry import Retries
-from agent.errors import AgentError, BadReply, ContextOverflow, Looping, ModelFault
+from agent.errors import AgentError, BadReply, ContextOverflow, Looping, ModelFault, ToolsRefused
 from agent.events import (
     Event,
     Notice,
@@ -52,6 +52,7 @@ class TurnHost(Protocol):
 
     def new_id(self) -> str: ...
     def request(self) -> ModelRequest: ...
+    async def mend_tools(self) -> bool: ...
     def add_result(self, result: ResultAdded) -> None: ...
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None: ...
     def take_steering(self) -> bool: ...
@@ -135,7 +136,7 @@ class Turn:
             started = self._clock.monotonic()
             try:
                 try:
-                    reason = await self._stream(step, assembler)
+                    reason = await self._accepted(step, assembler)
                     break
                 except ModelFault as fault:
                     best = assembler if assembler.started else best
@@ -166,6 +167,15 @@ class Turn:
             for n, (name, arguments) in enumerate(found)
         )
         return replace(message, text=text, calls=calls)
+
+    async def _accepted(self, step: int, assembler: Assembler) -> Literal["stop", "tool_calls", "length"]:
+        """A list of tools that the server refuses is mended for as long as that changes something."""
+        while True:
+            try:
+                return await self._stream(step, assembler)
+            except ToolsRefused:
+                if not await self._host.mend_tools():
+                    raise
 
     async def _stream(self, step: int, assembler: Assembler) -> Literal["stop", "tool_calls", "length"]:
         message_id = assembler.message("stop", keep_calls=False).id

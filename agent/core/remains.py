@@ -22,16 +22,16 @@ from agent.events import (
 )
 from agent.messages import ToolCall, UserMessage
 
-TODO, SKILL = "todo", "skill"  # tools whose last word counts
+TODO, SKILL, ASK = "todo", "skill", "ask"  # tools of which more than a line is kept
 DONE_MOST = 30  # calls that are remembered by a line
 
 
 @dataclass(slots=True)
 class Remains:
-    """said: the user's messages, oldest first. plan: the last answer given in plan mode. todos: the list as it stands.
-    skills: texts by name. failure: the last command that failed and what it said, while it has not succeeded since.
-    changed: files that were written, the last one last. done: a line for each of the last calls. summary: of the last
-    compaction."""
+    """said: the user's messages and answers, oldest first. plan: the last answer given in plan mode. todos: the list as
+    it stands. skills: texts by name. failure: the last command that failed and what it said, while it has not succeeded
+    since. changed: files that were written, the last one last. done: a line for each of the last calls. summary: of the
+    last compaction."""
 
     said: list[UserMessage] = field(default_factory=list[UserMessage])
     plan: str = ""
@@ -80,9 +80,11 @@ class Remains:
         title = plan.title if plan else result.tool
         self.done.append(f"{'failed: ' if result.failed else ''}{title}")
         if result.tool == TODO and not result.failed:
-            self.todos = _items(call) or result.text
+            self.todos = (plan.preview if plan else "") or _items(call) or result.text
         elif result.tool == SKILL and not result.failed:
             self.skills[title] = result.text
+        elif result.tool == ASK and not result.failed:
+            self.said.append(UserMessage(result.call_id, f"(asked: {title}) {result.text}"))
         if plan is not None:
             self._changes(plan, result)
 

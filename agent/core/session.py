@@ -15,6 +15,7 @@ from agent.core.cache import Reading, held
 from agent.core.changes import Changes
 from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
+from agent.core.forms import Forms
 from agent.core.history import History, fitting
 from agent.core.loop import Turn, TurnResult, result_of
 from agent.core.notes import note_for
@@ -48,6 +49,7 @@ from agent.protocols import (
     Checkpoints,
     Clock,
     Journal,
+    LateTools,
     ModelClient,
     ModelRequest,
     Processes,
@@ -62,7 +64,8 @@ LAST_WORDS = 4_000  # characters of what an interrupted call had said
 class Session:
     """`past`: events of a resumed session. `can_ask`: someone is there to answer permission questions.
     `tools_json`: the canonical tool list, built once. `max_tokens`: output limit of one reply. `prefix`: what a resumed
-    session began with; where that differs from `system` and `tools_json`, the model is told so."""
+    session began with; where that differs from `system` and `tools_json`, the model is told so. `late`: tools that are
+    not in that list, and what the model is to be told of them along with the newest message."""
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class Session:
         journal: Journal,
         clock: Clock,
         reader: CallReader,
+        late: LateTools | None = None,
         rules: Rulebook | None = None,
         checkpoints: Checkpoints | None = None,
         past: Sequence[DurableEvent] = (),
@@ -98,24 +102,18 @@ class Session:
         self._prefix = prefix or self._now
         self._fixed = prefix is not None
         self._reading = Reading(held(past))
-        self._journal = journal
-        self._clock = clock
-        self._reader = reader
-        self._max_steps = max_steps
+        self._journal, self._clock, self._reader = journal, clock, reader
+        self._max_steps, self.max_tokens = max_steps, max_tokens
         self.processes = processes
-        self.max_tokens = max_tokens
         self._endpoint: Endpoint | None = None
-        self._counter = counter
-        self._compactor = Compactor(self, self._history, model, counter, self.publish, clock)
-        for event in (*past, SettingsChanged("mode", mode)):
-            self._compactor.saw(event)
-        ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
-        self._next_id = max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
+        seen = (*past, SettingsChanged("mode", mode))
+        self._compactor = Compactor(self, self._history, model, counter, self.publish, clock, seen)
+        self._last_id = _last_id(past)
         self._approvals = Approvals(self.publish)
+        self.forms, self._late = Forms(self.publish), late
         self.changes = Changes(checkpoints, self.publish, lambda: self.running)
-        self._dispatch = Dispatch(
-            tools, self, self._approvals, self.publish, clock, reader, rules or Rulebook(), self.changes
-        )
+        book = rules or Rulebook()
+        self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes, late)
         self._waiting = WaitingLine(self.publish)
         self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
@@ -228,7 +226,7 @@ class Session:
     async def spending(self) -> Spending:
         """Where the context goes."""
         ask = self._endpoint is not None or not self.can_ask  # nobody watches an engine start for a few figures
-        return await spending(self.request(), self._counter, ask=ask)
+        return await spending(self.request(), self._compactor.counter, ask=ask)
 
     def server_changed(self, state: ServerState) -> None:
         """The supervisor's transitions, shown to whoever watches this session."""
@@ -252,14 +250,23 @@ class Session:
 
     # ---- what the turn calls
     def new_id(self) -> str:
-        self._next_id += 1
-        return f"m{self._next_id}"
+        self._last_id += 1
+        return f"m{self._last_id}"
 
     def request(self) -> ModelRequest:
         fixed = self._prefix
         return ModelRequest(
             fixed.system, fixed.tools, self._history.view(), self.max_tokens, fixed.thinking, self._thinking
         )
+
+    async def mend_tools(self) -> bool:
+        """The one case in which the beginning changes: the server could do nothing with it."""
+        found = await self._late.mend(self._prefix.tools) if self._late else None
+        if found is not None:
+            self._prefix = self._now = replace(self._prefix, tools=found[0])
+            self._fixed = False
+            self.publish(Notice("warning", found[1]))
+        return found is not None
 
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None:
         self._history.add(message)
@@ -357,6 +364,7 @@ class Session:
 
     def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
         told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))
+        told = (*told, self._late.notes() if self._late else "")
         if any(told):
             text, shown = "\n\n".join(filter(None, (text, *told))), shown or text
         message = UserMessage(self.new_id(), text, shown)
@@ -378,3 +386,8 @@ class Session:
 
 def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
     return isinstance(event, SettingsChanged) and event.key == key
+
+
+def _last_id(past: Sequence[DurableEvent]) -> int:
+    ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
+    return max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)

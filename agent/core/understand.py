@@ -14,7 +14,7 @@ from agent.core.coerce import coerced, complaint, expected
 from agent.errors import ToolFailure
 from agent.events import Mending
 from agent.messages import ToolCall
-from agent.protocols import CallReader, Tool
+from agent.protocols import CallReader, LateTools, Tool
 
 _PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[.:]", re.I)
 FAULTS_NAMED = 5
@@ -28,11 +28,12 @@ class Understood:
 
 
 class Understanding:
-    """All tools by name, with their schemas."""
+    """All tools by name, with their schemas. `late` knows those that came after the tool list was fixed."""
 
-    def __init__(self, tools: Iterable[Tool], reader: CallReader) -> None:
+    def __init__(self, tools: Iterable[Tool], reader: CallReader, late: LateTools | None = None) -> None:
         self._tools: Mapping[str, Tool] = {t.name: t for t in tools}
         self._reader = reader
+        self._late = late
         self._schemas: dict[str, Mapping[str, Any]] = {}
 
     @property
@@ -71,7 +72,7 @@ class Understanding:
             return tool
         wanted = _same(_PREFIX.sub("", name.split("<|", 1)[0].strip().removesuffix("()")))
         found = [t for n, t in self._tools.items() if _same(n) == wanted]
-        return found[0] if len(found) == 1 else None
+        return found[0] if len(found) == 1 else self._late.tool(name) if self._late else None
 
     def _schema(self, tool: Tool) -> Mapping[str, Any]:
         if tool.name not in self._schemas:

@@ -11,7 +11,7 @@ import httpx2
 import openai
 
 from agent.config.foreign import mapping
-from agent.errors import BadReply, ContextOverflow, ModelFault, Refused, ServerUnavailable, Stalled
+from agent.errors import BadReply, ContextOverflow, ModelFault, Refused, ServerUnavailable, Stalled, ToolsRefused
 
 BODY_LIMIT = 400  # characters of a server's own words that are shown
 FOREIGN = (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ValueError, RecursionError)
@@ -102,6 +102,8 @@ def _of_words(data: Mapping[str, Any], words: str, status: int | None) -> ModelF
         )
         unavailable.busy = True
         return unavailable
+    if status == 400 and re.search(r"schema|grammar", words, re.I):
+        return ToolsRefused(f"The model server cannot use the list of tools: {words}", status)
     said = words or "no reason given"
     fault = Refused(f"The model server refused the request ({f'status {status}: ' if status else ''}{said}).", status)
     # The server could not read what the model wrote: with other dice it mostly can. 429 asks for a later try by itself.

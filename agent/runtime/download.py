@@ -24,7 +24,7 @@ import httpx2
 from agent.config.profile import ModelSource
 from agent.errors import RuntimeFailure
 from agent.progress import Phase, Report, size, size_of
-from agent.runtime.hub import Hub, Remote, cached, describe, explained, retry_after
+from agent.runtime.hub import Hub, Remote, cached, describe, explained, parts_of, retry_after
 from agent.runtime.lock import FileLock
 
 BLOCK = 1 << 20  # bytes read at a time
@@ -74,13 +74,17 @@ def _make_sure_of_room(hub: Hub, remotes: Sequence[Remote]) -> None:
 async def _fetch(remote: Remote, report: Report) -> Path:
     """One download for all processes: who comes second waits for the first."""
     try:
-        with FileLock(remote.blob.with_name(f"{remote.etag}.part.lock")) as lock:
+        with FileLock(remote.lock) as lock:
             while not lock.take():
                 report(_phase(remote, "another window is fetching", remote.here))
                 await asyncio.sleep(REPORT_EVERY)
             if not remote.blob.exists():
+                remote.lock.write_text(remote.source.file, encoding="utf-8")
+                _forget_other_versions(remote)
                 await _in_thread(remote, report)
-            return _publish(remote)
+            path = _publish(remote)
+            remote.lock.unlink(missing_ok=True)  # whoever waits for it finds the file
+            return path
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             come = size_of(remote.here, remote.size)
@@ -92,6 +96,16 @@ async def _fetch(remote: Remote, report: Report) -> Path:
             f"{remote.source.file} cannot be stored in {remote.part.parent}: {error.strerror or error}. "
             "Set HF_HOME to another place."
         ) from error
+
+
+def _forget_other_versions(remote: Remote) -> None:
+    """A file that has changed on the hub leaves gigabytes that nobody will ever ask for again."""
+    for part in parts_of(remote.blob.parent, remote.source.file):
+        if part != remote.part:
+            with FileLock(part.with_name(f"{part.name}.lock")) as lock:
+                if lock.take():
+                    part.unlink()
+                    part.with_name(f"{part.name}.lock").unlink()
 
 
 async def _in_thread(remote: Remote, report: Report) -> None:

@@ -3,6 +3,7 @@ and what its refusals mean. Only asks; the transfer is elsewhere."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from agent.config.profile import ModelSource
 from agent.errors import RuntimeFailure
 from agent.progress import span
 
+PART, LOCK = ".part", ".part.lock"
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -69,7 +71,12 @@ class Remote:
 
     @property
     def part(self) -> Path:
-        return self.blob.with_name(f"{self.etag}.part")
+        return self.blob.with_name(f"{self.etag}{PART}")
+
+    @property
+    def lock(self) -> Path:
+        """Held by who fetches it; holds the file's name."""
+        return self.blob.with_name(f"{self.etag}{LOCK}")
 
     @property
     def here(self) -> int:
@@ -87,11 +94,20 @@ def cached(hub: Hub, source: ModelSource) -> Path | None:
 
 
 def come(hub: Hub, source: ModelSource) -> int:
-    """Bytes of the file that an earlier run has left, as far as can be told without asking: its part is named by its
-    checksum. With several parts of one repository nobody knows which is meant."""
-    blobs = hub.cache / repo_folder_name(repo_id=source.repo, repo_type="model") / "blobs"
-    sizes = [n for p in blobs.glob("*.part") if (n := p.stat().st_size)]
-    return sizes[0] if len(sizes) == 1 else 0
+    """Bytes of the file that an earlier run has left; asks nobody."""
+    folder = hub.cache / repo_folder_name(repo_id=source.repo, repo_type="model") / "blobs"
+    return max((p.stat().st_size for p in parts_of(folder, source.file)), default=0)
+
+
+def parts_of(blobs: Path, file: str) -> list[Path]:
+    """What is left of broken downloads of `file`, of all its versions: their locks hold its name."""
+    found: list[Path] = []
+    for lock in blobs.glob(f"*{LOCK}"):
+        part = lock.with_name(lock.name.removesuffix(LOCK) + PART)
+        with contextlib.suppress(OSError):
+            if lock.read_text(encoding="utf-8", errors="replace") == file and part.exists():
+                found.append(part)
+    return found
 
 
 def describe(hub: Hub, source: ModelSource) -> Remote:

@@ -68,7 +68,7 @@ async def rewrites(render: Render) -> tuple[str, ...]:
     if 0 <= looped.find("A-value") < looped.find("Z-value"):
         found.append("order")
     beside = await render((*_START, _call(_SAID), _RESULT), False)
-    if not 0 <= beside.find(_SAID) < max(beside.find("-value"), 0):
+    if not 0 <= beside.find(_SAID) < (beside + "-value").find("-value"):
         found.append("beside")
     if not (await render((*_START, _call(), _RESULT, _reply(_SAID), _LAST), False)).startswith(looped + _SAID):
         found.append("turn")

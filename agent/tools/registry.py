@@ -53,9 +53,10 @@ def build_tools(
     return tuple(sorted((*own, *more), key=lambda tool: tool.name))
 
 
-def tool_schemas(tools: Sequence[Tool]) -> str:
-    """Canonical JSON of OpenAI's tool list: compact, keys sorted, only what helps a model to call it right."""
-    entries = [
+def tool_schemas(tools: Sequence[Tool], more: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Canonical JSON of OpenAI's tool list: compact, keys sorted, only what helps a model to call it right. `more`:
+    entries of tools that are not ours, as they are."""
+    entries: list[Mapping[str, Any]] = [
         {
             "type": "function",
             "function": {
@@ -66,6 +67,7 @@ def tool_schemas(tools: Sequence[Tool]) -> str:
         }
         for tool in tools
     ]
+    entries += more
     return json.dumps(entries, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

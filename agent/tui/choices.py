@@ -4,12 +4,13 @@ session's methods; draws nothing."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from agent.core.permissions import Mode
 from agent.core.session import Session
 from agent.events import QuestionAsked
+from agent.tui.form import Value
 from agent.tui.picture import Picture, Said
 from agent.tui.question import Asked, Option, options
 
@@ -55,6 +56,10 @@ class Choices:
     def reply(self, request_id: str, text: str) -> None:
         if self._host.session is not None:
             self._host.session.reply(request_id, text)
+
+    def fill(self, request_id: str, choice: str, content: Mapping[str, Value]) -> None:
+        if self._host.session is not None:
+            self._host.session.forms.fill(request_id, choice, content)
 
     def close(self) -> None:
         self.own = None

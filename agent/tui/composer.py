@@ -149,6 +149,8 @@ class Composer(TextArea):
         await super()._on_key(event)
 
     def _own_key(self, key: str) -> bool:
+        if self.menu.chosen:
+            self._offer()  # keys may come faster than word of what they changed: never complete what was written before
         if (offer := self.menu.chosen) and self._menu_key(key, offer):
             return True
         match key:

@@ -11,6 +11,7 @@ from agent.events import Process
 from agent.tui.approval import Approval
 from agent.tui.choices import Choices
 from agent.tui.composer import Composer
+from agent.tui.formdock import FormDock
 from agent.tui.keyboard import Keyboard
 from agent.tui.picture import Picture
 from agent.tui.question import Question
@@ -23,10 +24,11 @@ class Docks:
         self._choices = choices
         self._composer = composer
         self.todo, self.approval, self.question, self.keyboard = TodoList(), Approval(), Question(), Keyboard()
+        self.form = FormDock(choices.fill)
         self.approval.border_title = "Allow this?"
 
     def widgets(self) -> Iterator[Widget]:
-        yield from (self.todo, self.approval, self.question, self.keyboard)
+        yield from (self.todo, self.approval, self.question, self.form, self.keyboard)
 
     def show(self, processes: Sequence[Process]) -> None:
         asking = self._picture.asking[0] if self._picture.asking else None
@@ -36,7 +38,10 @@ class Docks:
             self._composer.focus()
         self.todo.show(self._picture.todo)
         self.show_choice()
-        free = asking is None and self.question.asked is None and not self._composer.text
+        busy = asking is not None or self.question.asked is not None
+        if self.form.show(() if busy else self._picture.forms, self._composer.last_key):
+            self._composer.focus()
+        free = not busy and self.form.asked is None and not self._composer.text
         self._show_keyboard(next((p for p in processes if p.asks is not None), None), free)
 
     def show_choice(self) -> None:
@@ -53,4 +58,4 @@ class Docks:
             self._composer.focus()
 
     def focus(self) -> None:
-        (self.approval if self.approval.asked else self.question if self.question.asked else self._composer).focus()
+        next((d for d in (self.approval, self.question, self.form) if d.asked), self._composer).focus()

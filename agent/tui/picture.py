@@ -32,6 +32,7 @@ from agent.events import (
     TurnEnded,
     TurnStarted,
 )
+from agent.forms import FormAsked, FormSettled
 from agent.messages import AssistantMessage, Timings, ToolCall
 
 CallState: TypeAlias = Literal["writing", "planned", "asking", "running", "ok", "failed", "cut"]
@@ -106,6 +107,7 @@ class Picture:
         self.entries: list[Entry] = []
         self.queue: tuple[tuple[str, str], ...] = ()  # texts that wait, and what they are: next or queued
         self.asking: list[PermissionAsked] = []
+        self.forms: list[FormAsked] = []
         self.question: QuestionAsked | None = None
         self.todo: tuple[str, ...] = ()
         self.mode: str | None = None
@@ -152,6 +154,10 @@ class Picture:
                 self._reply(message)
             case CallPlanned():
                 self._planned(event)
+            case FormAsked():
+                self.forms.append(event)
+            case FormSettled(request_id=request_id):
+                self.forms = [f for f in self.forms if f.request_id != request_id]
             case PermissionAsked(plan=plan):
                 self.asking.append(event)
                 self._planned(plan).state = "asking"

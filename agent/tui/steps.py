@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.events import ServerState
-from agent.progress import Phase, Stage, size, size_of
+from agent.progress import Phase, Stage, size, size_of, span
 from agent.survey import Need, Offer
 
 StepState: TypeAlias = Literal["waiting", "running", "done", "failed"]
@@ -60,9 +60,9 @@ class Steps:
     def _pass(self, index: int, now: float) -> None:
         """The steps before are done; a start that begins anew has those from there on before it again."""
         for step in self.rows[:index]:
-            if step.state == "running":
-                step.seconds = now - step.begun
-            step.state = "done"
+            if step.state != "done":
+                step.seconds = now - step.begun if step.state == "running" else 0.0
+                step.state, step.aside = "done", span(step.seconds) if step.seconds >= 1 else ""
         for step in self.rows[index + 1 :]:
             if step.state == "running":
                 step.state = "waiting"

@@ -26,4 +26,4 @@ class Options:
     fork: bool = False
     offline: bool = False
     trust: bool = False
-    mcp_config: tuple[Path, ...] = ()
+    mcp_config: tuple[str, ...] = ()

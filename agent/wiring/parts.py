@@ -13,17 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.commands.base import Registry
+from agent.commands.base import Level, Registry
 from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.errors import AgentError, ConfigError
-from agent.events import DurableEvent, Event, Process, ProcessesChanged
+from agent.events import DurableEvent, Event, Notice, Process, ProcessesChanged, ServerChanged
 from agent.protocols import Checkpoints, Journal, ModelClient, Tool
 from agent.speech import tell
 from agent.wiring.options import Options
 
 if TYPE_CHECKING:
     from agent.core.session import Session
+    from agent.tools.mcp.pool import Pool
     from agent.wiring.skills import Extensions
 
 LOG_BYTES = 2_000_000
@@ -55,7 +56,7 @@ class Parts:
         self.env = env
         self.paths = Paths.from_env(env)
         self.trust = Trust(self.paths.state / "trust.json", everything=options.trust)
-        _log_to(self.paths.logs / "dflash-agent.log")
+        log_to(self.paths.logs / "dflash-agent.log")
         self.settings, warnings = settings_for(options.folder, self.paths, self.trust)
         self.archive = FileArchive(self.paths.sessions)
         self.workspace = Workspace(options.folder, options.extra)
@@ -69,6 +70,8 @@ class Parts:
         self.start_notes: list[str] = [*home_warning(options.folder, env), *warnings, *notes]
         self.model = LateModel(self._client, self.server.suspect, self.server.totals)
         self._warming: asyncio.Task[Any] | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self.mcp = self._pool()
 
     @property
     def context(self) -> int:
@@ -83,8 +86,32 @@ class Parts:
             del os.environ[name]  # the library reads keys, addresses and headers of a cloud from there
         return OpenAIModel(self.server.ensure_ready, self._sampling)
 
+    def _pool(self) -> Pool:
+        from agent.wiring.mcp import build_pool, configured
+
+        return build_pool(
+            configured(self.options, self.paths),
+            self.options,
+            self.paths,
+            self.env,
+            self.trust,
+            context=self.context,
+            notice=self._notice,
+            model=self.model,
+            session=self.opened if self.can_ask else None,
+        )
+
+    def _notice(self, level: Level, text: str) -> None:
+        """In a moment: whoever watches the session begins to only after it has been opened."""
+        if self.session is not None and text:
+            asyncio.get_running_loop().call_soon(self.session.publish, Notice(level, text))
+
     def _publish(self, event: Event) -> None:
-        if self.session is not None:
+        if self.session is None:
+            return
+        if isinstance(event, ServerChanged):
+            self.session.server_changed(event.state)
+        else:
             self.session.publish(event)
 
     def _processes_changed(self, processes: tuple[Process, ...]) -> None:
@@ -99,6 +126,7 @@ class Parts:
         from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
         from agent.tools.skill import SkillTool
+        from agent.wiring.mcp import results_folder
         from agent.wiring.wall import sandbox_for
 
         if self.session is None and self.server.profile and self.server.profile.note:
@@ -108,8 +136,9 @@ class Parts:
             self.start_notes.append(f"Too long for the context and cut: {', '.join(map(str, instructions.cut))}.")
         extensions = self._extensions()
         lent = tuple(Path(os.path.realpath(s.folder)) for s in extensions.book.found.skills)
-        tools: tuple[Tool, ...] = build_tools(
-            replace(self.workspace, lent=lent),
+        listed, reach = self.mcp.open_conversation()
+        own = build_tools(
+            replace(self.workspace, lent=(*lent, results_folder(self.paths))),
             self.env,
             self.paths.logs,
             self.book,
@@ -119,15 +148,17 @@ class Parts:
             patience=PATIENCE if self.can_ask else 0,
             sandbox=sandbox_for(self.settings, self.workspace, self.env),
         )
+        tools: tuple[Tool, ...] = (*own, *reach)
         journal, past = self._journal()
         self.session = Session(
             model=self.model,
             tools=tools,
-            tools_json=tool_schemas(tools),
+            tools_json=tool_schemas(tools, listed),
             system=build_system_prompt(self.options.folder, extensions.book.introduction(), instructions.text),
             journal=journal,
             clock=SystemClock(),
             reader=LenientCalls(),
+            late=self.mcp,
             rules=self.rules,
             checkpoints=self._checkpoints(journal.session_id),
             past=past,
@@ -144,7 +175,19 @@ class Parts:
         self.book.on_change = self._processes_changed
         self._processes_changed(self.book.list())
         self._warming = asyncio.get_running_loop().create_task(self._warm())
+        self._start_servers(self.session)
         return self.session
+
+    def _start_servers(self, session: Session) -> None:
+        from agent.wiring.mcp import ask_approvals, left_out
+
+        self.mcp.start()
+        if self._asking is not None:
+            self._asking.cancel()
+        if self.can_ask:
+            self._asking = asyncio.get_running_loop().create_task(ask_approvals(self.mcp, session))
+        for fault in (*self.mcp.configured.faults, "" if self.can_ask else left_out(self.mcp)):
+            self._notice("warning", fault)
 
     def _checkpoints(self, session_id: str) -> Checkpoints:
         from agent.workspace.checkpoints import Checkpoints, place_of
@@ -210,6 +253,7 @@ class Parts:
         from agent.commands.changes import change_commands
         from agent.commands.context import compact_command, context_command
         from agent.commands.conversation import mode_command, plan_command, thinking_command
+        from agent.commands.mcp import mcp_command
         from agent.commands.model import model_command
         from agent.commands.permissions import permissions_command
         from agent.commands.processes import processes_command
@@ -242,6 +286,7 @@ class Parts:
                 server_command(lambda: server, server, lambda: server.profile is None),
                 status_command(self.opened, str(self.options.folder), lambda: server.label, __version__),
                 doctor_command(doctor),
+                mcp_command(lambda: self.mcp, lambda text: self._notice("info", text)),
             ]
         )
 
@@ -282,12 +327,14 @@ class Parts:
 
         if self.session is not None:
             await self.session.close()
-        if self._warming is not None:
-            self._warming.cancel()
-            await asyncio.wait([self._warming])
+        for task in (self._warming, self._asking):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         for process in self.book.list():
             tell(f"Stopped with this session: {process.command} (pid {', '.join(map(str, process.pids))}).")
-        if remaining := await self.book.stop_all():
+        remaining, _ = await asyncio.gather(self.book.stop_all(), self.mcp.close())
+        if remaining:
             tell(f"Could not be stopped: {named(remaining)}.")
         await self.server.stop()
 
@@ -298,7 +345,7 @@ def _encoding() -> Callable[[str], int]:
     return o200k()
 
 
-def _log_to(file: Path) -> None:
+def log_to(file: Path) -> None:
     """Bugs and library warnings go to a file, never to the user's screen. Without a writable place they are dropped."""
     handler: logging.Handler = logging.NullHandler()
     with contextlib.suppress(OSError):

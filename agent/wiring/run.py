@@ -16,7 +16,7 @@ from agent.config.paths import Paths
 from agent.errors import AgentError
 from agent.speech import tell
 from agent.wiring.options import Options
-from agent.wiring.parts import Parts
+from agent.wiring.parts import Parts, log_to
 
 if TYPE_CHECKING:
     from agent.config.profile import Profile
@@ -124,6 +124,13 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
         return code if isinstance(code, int) else app.return_code or 0
 
     return asyncio.run(work())
+
+
+def run_mcp_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
+    from agent.wiring.mcp import run_mcp
+
+    log_to(Paths.from_env(env).logs / "dflash-agent.log")
+    return run_mcp(arguments, env, _to_stdout)
 
 
 def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:

@@ -165,6 +165,7 @@ async def test_words_plan_tasks_skills_and_the_last_failure_stay_over_many_compa
         FakeTool(act=act),
         FakeTool("todo", act=lambda value, ctx: "noted", kind="think"),
         FakeTool("skill", act=lambda value, ctx: "ALWAYS WRITE TESTS FIRST", kind="think"),
+        FakeTool("ask", act=lambda value, ctx: "the second one", kind="think"),
     )
     many = bash(*(f"step {n}" for n in range(30)))
     model = Served(
@@ -172,6 +173,7 @@ async def test_words_plan_tasks_skills_and_the_last_failure_stay_over_many_compa
         text("PLAN:first-a-then-b"),
         calls(call("skill", "s1", value="testing")),
         calls(call("todo", "t1", value="x", items=["write a", "write b (open)"])),
+        calls(call("ask", "q1", value="which one?")),
         calls(call("bash", "f1", value="make test")),
         *many,
         text("one"),
@@ -190,6 +192,7 @@ async def test_words_plan_tasks_skills_and_the_last_failure_stay_over_many_compa
         assert kept in head
     for kept in ("write b (open)", "ALWAYS WRITE TESTS FIRST", "2 tests failed: test_ada, test_bob"):
         assert kept in head
+    assert "which one?) the second one" in head
 
 
 async def test_a_summary_that_is_stopped_changes_nothing() -> None:

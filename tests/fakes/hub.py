@@ -42,6 +42,9 @@ class FakeHub(ThreadingHTTPServer):
     def url(self) -> str:
         return f"{self._scheme}://127.0.0.1:{self.server_address[1]}"
 
+    def etag(self, name: str) -> str:
+        return hashlib.sha256(self.files[name]).hexdigest()
+
     @property
     def ranges(self) -> list[str]:
         return [r for m, path, r in self.asked if m == "GET" and path.startswith("/content/")]

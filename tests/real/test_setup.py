@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,8 +45,8 @@ def hub(talker: Tiny) -> Iterator[FakeHub]:
 
 
 @pytest.fixture
-def launch(home: Path, hub: FakeHub) -> Iterator[Launch]:
-    """Starts the program where the engine is, and the models are not."""
+def launch(home: Path, hub: FakeHub, talker: Tiny) -> Iterator[Launch]:
+    """Starts the program where the engine is, and the models of profile `tiny` are not; those of `local` are."""
     opened: list[Terminal] = []
     project = home / "project"
     project.mkdir()
@@ -53,6 +54,7 @@ def launch(home: Path, hub: FakeHub) -> Iterator[Launch]:
     profiles.mkdir(parents=True)
     size = len(hub.files["some/target/tiny.gguf"])
     (profiles / "tiny.toml").write_text(PROFILE.format(target=size))
+    (profiles / "local.toml").write_text(f"ctx = 2048\nthreads = 1\n[model]\nkind = 'file'\npath = '{talker.target}'\n")
 
     def start(
         *arguments: str, columns: int = 100, rows: int = 32, within: Callable[[list[str]], list[str]] = list
@@ -140,6 +142,24 @@ def test_what_was_stopped_goes_on_from_there(launch: Launch, hub: FakeHub) -> No
     assert re.fullmatch(r"bytes=[1-9]\d*-", hub.ranges[1])
 
 
+def test_a_signal_during_a_download_gives_the_terminal_back_and_keeps_what_came(
+    launch: Launch, hub: FakeHub, home: Path
+) -> None:
+    hub.faults = [{"hold": True}]
+    terminal = launch("--profile", "tiny")
+    terminal.until(lambda s: "Enter get it ready" in s)
+    terminal.type("\r")
+    assert hub.held.wait(20)
+    terminal.until(lambda s: "◐ Model" in s)
+    os.kill(terminal.pid, signal.SIGTERM)
+    hub.released.set()
+    assert terminal.wait() == 143 and "1049" not in terminal.modes
+    (part,) = (home / "hf").rglob("*.part")
+    assert part.stat().st_size
+    again = launch("--profile", "tiny")
+    again.until(lambda s: "MB here" in s)  # and says so
+
+
 def test_a_refusal_is_told_on_the_screen_and_can_be_tried_again(launch: Launch, hub: FakeHub) -> None:
     hub.refusal = (403, "GatedRepo")
     terminal = launch("--profile", "tiny", columns=80, rows=30)
@@ -156,14 +176,14 @@ def test_a_refusal_is_told_on_the_screen_and_can_be_tried_again(launch: Launch, 
 def test_another_profile_can_be_chosen_and_is_remembered(launch: Launch, home: Path) -> None:
     terminal = launch("--profile", "tiny", columns=40, rows=24)
     terminal.until(lambda s: "Enter get it ready" in s)
-    while "❯ smoke" not in terminal.text:
+    while "❯ local" not in terminal.text:
         before = terminal.text
         terminal.type("\x1b[B")
         terminal.until(lambda s, before=before: s != before)
     terminal.type("\r")
     terminal.until(lambda s: "What shall we build?" in s)
-    terminal.until(lambda s: "SmolLM2-135M is ready" in " ".join(s.split()))
-    assert remembered(home)["profile"] == "smoke"
+    terminal.until(lambda s: "local is ready: no drafts" in " ".join(s.split()))
+    assert remembered(home)["profile"] == "local"
 
 
 def test_a_server_that_runs_already_can_be_named_instead(launch: Launch) -> None:

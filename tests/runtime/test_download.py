@@ -252,6 +252,18 @@ class Huge(bytes):
         return 1 << 60
 
 
+async def test_a_file_that_has_changed_begins_anew_and_leaves_nothing_of_the_old_one(server: FakeHub, hub: Hub) -> None:
+    server.faults = [{"cut": 1_000_000}, {"status": 404}]
+    await refused(hub)
+    (old,) = parts(hub)
+    server.files["some/model/m.gguf"] = CONTENT[::-1]
+    assert (await get(hub))[0].read_bytes() == CONTENT[::-1]
+    assert server.ranges[-1] == "" and not old.exists()
+    assert [p.name for p in (hub.cache / "models--some--model" / "blobs").iterdir()] == [
+        server.etag("some/model/m.gguf")
+    ]
+
+
 async def test_cancelling_keeps_what_came(server: FakeHub, hub: Hub) -> None:
     server.faults = [{"hold": True}]
     task = asyncio.create_task(get(hub))

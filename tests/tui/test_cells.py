@@ -68,3 +68,17 @@ def test_a_streamed_answer_says_what_the_whole_one_says():
         return plain(strips).split()
 
     assert words(strips) == words(answer_strips(text, 60))
+
+
+@pytest.mark.parametrize("width", [20, 40, 100])
+def test_what_a_command_lays_out_is_drawn_anew_for_each_width(width):
+    note = Note("n", text="plain", draw=lambda room: [(("a" * room, "bold"),), (("\x1b[31mred", "faint"),)])
+    strips = entry_strips(note, width, False)
+    assert all(s.cell_length <= width for s in strips) and "\x1b" not in plain(strips)
+    assert strips[0].cell_length >= width - 1
+
+
+def test_a_compaction_is_a_line_and_unfolded_its_summary():
+    end = End("c", outcome="compacted", detail="Compacted: 5 messages became a summary.", text="Files: a, b.")
+    assert plain(entry_strips(end, 80, False)).strip() == "· Compacted: 5 messages became a summary."
+    assert "Files: a, b." in plain(entry_strips(end, 80, True))

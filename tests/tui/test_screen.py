@@ -349,6 +349,21 @@ async def test_a_command_is_completed_and_run_with_enter_and_escape_closes_the_m
         assert model.requests == []
 
 
+async def test_enter_right_behind_the_last_letters_runs_what_was_written_not_what_was_offered():
+    heard: list[str] = []
+
+    async def run(argument: str):
+        heard.append(argument)
+
+    commands = Registry([Command("speed", "figures", run, "[turn]")])
+    async with screen(commands=commands) as (chat, pilot, _):
+        await write(pilot, "/spe")
+        await until(pilot, lambda: chat.composer.menu.chosen is not None)
+        for key, letter in (("e", "e"), ("d", "d"), ("enter", None)):
+            chat.composer.post_message(events.Key(key, letter))
+        await until(pilot, lambda: heard == [""])
+
+
 async def test_tab_completes_a_command_and_its_argument():
     async def run(argument):
         return Said(f"color is {argument}")

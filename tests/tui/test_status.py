@@ -5,6 +5,8 @@ import pytest
 from agent.events import (
     AssistantAdded,
     CallDelta,
+    Compacted,
+    Compacting,
     Endpoint,
     PrefillProgress,
     ServerChanged,
@@ -106,3 +108,19 @@ def test_what_goes_on_now_stays_beside_the_mode():
     g = gauge(StepStarted(1, 1, "m2"))
     g.mode = "accept-edits"
     assert status_line(g, "gemma-4-31B", 13.0, 30).plain == " waiting 3 s  accept-edits"
+
+
+def test_a_compaction_is_never_silent_and_ends_where_it_began():
+    for inside in (False, True):
+        g = gauge(*((TurnStarted(1, UserMessage("m1", "x")),) if inside else ()), TurnEnded(0, "done"))
+        if inside:
+            g.apply(TurnStarted(2, UserMessage("m2", "y")), 10.0)
+        g.apply(Compacting(), 11.0)
+        assert "compacting 4 s" in status_line(g, "m", 15.0, 80).plain and g.busy
+        g.apply(PrefillProgress("s", 900, 800, 850, 10.0), 15.0)
+        assert "reading" in status_line(g, "m", 15.0, 80).plain
+        g.apply(Compacting(120), 16.0)
+        assert "120 words" in status_line(g, "m", 17.0, 80).plain
+        g.apply(Compacted("s", 4, after=900), 18.0)
+        g.apply(Compacting(None), 18.0)
+        assert g.context == 900 and g.activity == ("waiting" if inside else "idle")

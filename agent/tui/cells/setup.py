@@ -180,8 +180,6 @@ def _step(step: Step, room: int, now: float) -> Iterator[list[Segment]]:
     aside = step.aside
     if step.state == "running":
         aside = span(now - step.begun) if now - step.begun >= 1 else ""
-    elif step.state == "done" and step.seconds >= 1:
-        aside = span(step.seconds)
     name = clean(step.name)
     if phase is not None and (not phase.file or step.title == "Start"):
         name = clean(phase.words)  # which file it is stands there already

@@ -1,4 +1,4 @@
-"""check.py [FILE]: what is wrong with a page, as file:line: sentences; exit code 1 if anything is. Needs no packages."""
+"""check.py [FILE]: what is wrong with a page, as `file:line:` sentences; exit code 1 if anything is."""
 
 import re
 import sys
