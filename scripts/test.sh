@@ -23,6 +23,7 @@ if [ "${1:-}" = "--" ]; then
     shift
     exec "$bin/python" -m pytest "$@"
 fi
+export RUFF_CACHE_DIR=$PWD/.ruff_cache  # the templates of the skills are projects of their own, and are copied whole
 "$bin/ruff" format --check .
 "$bin/ruff" check .
 "$bin/pyright" --pythonpath "$bin/python"

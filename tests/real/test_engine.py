@@ -79,7 +79,7 @@ async def test_stops_and_failed_starts_are_no_crashes(start: Start, talker: Tiny
     for _ in range(6):
         await supervisor.ensure_ready()
         await supervisor.stop()
-        with pytest.raises(RuntimeFailure, match="cannot be opened"):
+        with pytest.raises(RuntimeFailure, match="cannot be read"):
             await absent.ensure_ready()
 
 
@@ -117,7 +117,7 @@ async def test_each_bad_model_gets_its_own_sentence(start: Start, talker: Tiny, 
     (tmp_path / "page.gguf").write_text("<html>not found</html>")
     (tmp_path / "half.gguf").write_bytes(talker.target.read_bytes()[:-200_000])
     for name, says in (
-        ("absent.gguf", "cannot be opened"),
+        ("absent.gguf", "cannot be read"),
         ("page.gguf", "not a GGUF file"),
         ("half.gguf", "cut off or damaged"),
     ):
