@@ -265,12 +265,10 @@ def test_acceptance_of_a_server_that_only_counts_is_the_difference_of_its_counte
 
 
 def in_shell(home: Path, redirect: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    project = home / "project"
-    project.mkdir()
     return subprocess.run(
         ["bash", "-c", f'"$@" {redirect}', "bash", *CLI, *arguments],
         env=environment(home),
-        cwd=project,
+        cwd=home,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -280,8 +278,11 @@ def in_shell(home: Path, redirect: str, *arguments: str) -> subprocess.Completed
 
 @pytest.mark.parametrize("redirect", ["2>&-", "<&-", "<&- 2>&-", "2>/dev/full"])
 def test_a_closed_or_full_stream_that_is_not_the_answers_changes_nothing(tmp_path: Path, redirect: str) -> None:
-    with FakeLlama([call("bash", command="cat < /dev/null; echo hi >&2"), say("hello")]) as server:
-        done = in_shell(tmp_path, redirect, "--server", server.url, "--permission-mode", "auto", "-p", "hi")
+    project = tmp_path / "project"
+    project.mkdir()
+    with FakeLlama([call("bash", command="echo hi >&2"), say("hello")]) as server:
+        arguments = ("--server", server.url, "-C", str(project), "--permission-mode", "auto", "-p", "hi")
+        done = in_shell(tmp_path, redirect, *arguments)
     assert (done.returncode, done.stdout) == (0, "hello\n")
     assert done.stderr.splitlines() in ([], ["engine: looking at " + server.url])
 
