@@ -90,6 +90,11 @@ class Shell:
             env["DFLASH_BASH_ENV"] = own
         return env
 
+    @property
+    def standing(self) -> Path:
+        """Where the next command will run."""
+        return self.folder if self.folder.is_dir() else self.root
+
     def lost_folder(self) -> Path | None:
         """The folder, where it is no longer there; the next command then runs in the root."""
         if self.folder.is_dir():

@@ -102,6 +102,17 @@ async def test_a_folder_that_is_gone_is_said_and_the_project_stands_in(bench: Be
     assert await bench.text("echo a") == "a\n[exit status 0]"
 
 
+async def test_a_command_is_judged_from_where_it_will_run(bench: Bench) -> None:
+    def written() -> list[str]:
+        plan = bench.tools["bash"].plan(bench.tools["bash"].params(command="echo x > ../../x"))
+        return [access.what for access in plan.accesses if access.act == "edit"]
+
+    await bench.bash("mkdir -p a/b && cd a/b")
+    assert written() == [str(bench.root / "x")]
+    await bench.bash("rm -r ../../a")
+    assert written() == [str(bench.root.parent.parent / "x")]
+
+
 async def test_a_project_path_may_hold_anything(tmp_path: Path) -> None:
     base = tmp_path / "a b\nü $(touch no) -x"
     base.mkdir()
