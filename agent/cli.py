@@ -32,7 +32,7 @@ commands (each with --help):
   dflash-agent doctor                             what is there, what is missing, what to do about it
   dflash-agent setup                              get engine and models, without the screen
   dflash-agent server start|stop|restart|status|logs
-  dflash-agent mcp add|list|get|test|remove       MCP servers; test says why one does not work
+  dflash-agent mcp new|add|list|get|test|remove      MCP servers; test says why one does not work
   dflash-agent session list|show|export|delete
   dflash-agent completion bash|zsh|fish           Tab in your shell: eval "$(dflash-agent completion bash)"
   dflash-agent skill list|show|new|check          steps for kinds of work: docs/skills.md

@@ -64,6 +64,15 @@ class McpServers(Protocol):
     """What commands do with MCP servers. An unknown name raises ConfigError."""
 
     def states(self) -> tuple[McpState, ...]: ...
+    @property
+    def reachable(self) -> bool:
+        """Can the running conversation call tools of servers that came after it began?"""
+        ...
+
+    async def new(self, name: str) -> tuple[str, McpState]:
+        """Writes a server into the project, registers and starts it; the file it is in, and its state."""
+        ...
+
     async def restart(self, name: str) -> McpState:
         """Starts it anew, whatever its state, and returns how that went."""
         ...

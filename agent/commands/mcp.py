@@ -8,7 +8,7 @@ from agent.commands.base import Answer, Command, Said
 from agent.errors import ConfigError
 from agent.mcp_servers import McpServers, McpState
 
-VERBS = ("restart", "approve", "refuse", "on", "off", "login")
+VERBS = ("new", "restart", "approve", "refuse", "on", "off", "login")
 LISTED_WORDS = 2  # last lines of a server that has failed, in the list of all
 NONE = (
     "No MCP servers are configured. `dflash-agent mcp add NAME -- COMMAND` adds one, "
@@ -27,6 +27,8 @@ def mcp_command(servers: Callable[[], McpServers], say: Callable[[str], None]) -
             return Said(details(_named(servers().states(), argument)))
         if len(words) != 2:
             raise ConfigError(f"/mcp {words[0]} needs the name of one server.")
+        if words[0] == "new":
+            return Said(made(*await servers().new(words[1]), reachable=servers().reachable))
         return Said(line_of(await _act(words[0], words[1])))
 
     async def _act(verb: str, name: str) -> McpState:
@@ -48,6 +50,13 @@ def mcp_command(servers: Callable[[], McpServers], say: Callable[[str], None]) -
 
     usage = f"[name | {'|'.join(VERBS)} name]"
     return Command("mcp", "MCP servers: state, tools, why one failed", run, usage=usage, complete=complete)
+
+
+def made(file: str, state: McpState, *, reachable: bool) -> str:
+    how = (
+        "Save it and the new text counts at once." if reachable else "Its tools are there once you begin anew (/clear)."
+    )
+    return f"{details(state)}\n{file} is yours to change. {how}"
 
 
 def overview(states: Sequence[McpState]) -> str:

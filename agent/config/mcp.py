@@ -41,7 +41,8 @@ KINDS: Mapping[str, Transport] = {
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One configured server, its texts as they are written (variables not filled in). `fault`: why it cannot be used
-    ("" when it can). Time-outs in seconds. `include` None: all tools. `digest`: of all that decides what it does."""
+    ("" when it can). Time-outs in seconds. `include` None: all tools. `reload`: it is
+    started anew when one of the files in its command line changes. `digest`: of all that decides what it does."""
 
     name: str
     scope: Scope
@@ -61,6 +62,7 @@ class Entry:
     protocol: Protocol = "auto"
     enabled: bool = True
     sampling: bool = False
+    reload: bool = False
     client_id: str = ""
     fault: str = ""
 
@@ -182,6 +184,7 @@ def entry_of(name: str, raw: Any, scope: Scope, source: Path) -> Entry:
         protocol if protocol in ("auto", "legacy", "2026-07-28") else "auto",
         given.get("disabled") is not True and given.get("enabled") is not False,
         given.get("sampling") is True,
+        given.get("reload") is True,
         _text(mapping(given.get("oauth")).get("clientId") or mapping(given.get("oauth")).get("client_id")),
         fault,
     )

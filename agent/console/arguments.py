@@ -83,6 +83,8 @@ def _add_mcp(mcp: argparse.ArgumentParser) -> None:
     test.add_argument("--call", metavar="TOOL", help="call this tool")
     test.add_argument("--arguments", metavar="JSON", help="with these arguments (default: generated ones)")
     test.add_argument("--every", action="store_true", help="call every tool with generated arguments, changes included")
+    new = verbs.add_parser("new", help="write one of your own: a small server that works, with tests, in this project")
+    new.add_argument("name", metavar="NAME", help="small letters, digits and hyphens")
     remove = verbs.add_parser("remove", help="take it out of its file")
     remove.add_argument("name", metavar="NAME")
     remove.add_argument("-s", "--scope", choices=("user", "project", "local"))

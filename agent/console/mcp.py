@@ -30,6 +30,7 @@ class Bench:
     write: Callable[[str], None]
     tell: Callable[[str], None]
     attempt: Try
+    write_server: Callable[[str], tuple[Path, Mapping[str, Any]]]
 
     def configured(self) -> Configured:
         return read_configured(self.folder, self.config)
@@ -45,6 +46,19 @@ def add(bench: Bench, words: Sequence[str]) -> int:
         bench.write(f"Added {name} ({scope}: {file}): {entry.target}\n")
         bench.write(f"`dflash-agent mcp test {name}` tries it; a running conversation gets it when it begins anew.\n")
     return 0
+
+
+async def new(bench: Bench, name: str) -> int:
+    """Writes a server, registers it in the project, and calls each of its tools."""
+    if bench.configured().find(name):
+        raise ConfigError(f"There is an MCP server {name} already.")
+    file, raw = bench.write_server(name)
+    source = write_servers("project", bench.folder, bench.config, [(name, raw)])
+    bench.trust.settle(entry_of(name, raw, "project", source).thing, allowed=True)
+    bench.write(f"Wrote {file} and its tests, registered {name} in {source}.\n")
+    code = await test(bench, [name], McpTrial(every=True))
+    bench.write("Change it as you like: a running dflash-agent takes the new text when the file is saved.\n")
+    return code
 
 
 def remove(bench: Bench, name: str, scope: str | None) -> int:

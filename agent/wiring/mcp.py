@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from agent.tools.mcp.mending import Refusals
 from agent.tools.mcp.pool import Pool
 from agent.tools.mcp.results import Results
 from agent.tools.mcp.trial import try_server
+from agent.tools.mcp.workshop import PYTHON, write_server
 from agent.wiring.elicit import elicit
 from agent.wiring.late import LateModel
 from agent.wiring.options import Options
@@ -60,7 +62,7 @@ def build_pool(
         assert session is not None
         return await elicit(wish, session())
 
-    host = Host((options.folder, *options.extra), env, paths.logs, __version__, ask if session else None)
+    host = Host((options.folder, *options.extra), _with_python(env), paths.logs, __version__, ask if session else None)
 
     async def load_connect() -> Connect:
         """The library takes more than a second to import: in a thread, and only once a server has to be started."""
@@ -84,6 +86,11 @@ def build_pool(
         refusals=Refusals(paths.cache / "mcp" / "refused.json", options.server or options.profile or ""),
         accepts=lambda tools: accepts(model, tools),
     )
+
+
+def _with_python(env: Mapping[str, str]) -> Mapping[str, str]:
+    """Servers of the workshop run on the interpreter that has the library."""
+    return {PYTHON: sys.executable, **env}
 
 
 async def accepts(model: ModelClient, tools: str) -> bool:
@@ -131,14 +138,14 @@ def run_mcp(arguments: argparse.Namespace, env: Mapping[str, str], write: Callab
 
     paths, folder = Paths.from_env(env), Path.cwd()
     results = Results(results_folder(paths))
-    host = Host((folder,), env, paths.logs, __version__)
+    host = Host((folder,), _with_python(env), paths.logs, __version__)
 
     async def attempt(entry: Entry, say: Callable[[str], None], wish: McpTrial) -> bool:
         link = importlib.import_module("agent.tools.mcp.link")
         return await try_server(entry, host, link.connect, results, say, wish)
 
     trust = Trust(paths.state / "trust.json")
-    bench = mcp.Bench(folder, paths.config, trust, write, tell, attempt)
+    bench = mcp.Bench(folder, paths.config, trust, write, tell, attempt, lambda name: write_server(folder, name))
     match arguments.verb:
         case "add":
             return mcp.add(bench, arguments.words)
@@ -146,6 +153,8 @@ def run_mcp(arguments: argparse.Namespace, env: Mapping[str, str], write: Callab
             return mcp.remove(bench, arguments.name, arguments.scope)
         case "get":
             return mcp.show(bench, arguments.name, as_json=arguments.json)
+        case "new":
+            return asyncio.run(mcp.new(bench, arguments.name))
         case "test":
             wish = mcp.trial_of(arguments.call, arguments.arguments, every=arguments.every)
             return asyncio.run(mcp.test(bench, arguments.names, wish))

@@ -10,7 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from agent.config.mcp import Configured, Entry, Launch
+from agent.config.mcp import Configured, Entry, Launch, entry_of
+from agent.config.mcp_add import write_servers
 from agent.config.trust import Trust
 from agent.errors import ConfigError, ToolFailure
 from agent.mcp_servers import McpState, McpTool
@@ -25,6 +26,7 @@ from agent.tools.mcp.naming import Names
 from agent.tools.mcp.results import Results
 from agent.tools.mcp.server import Condition, McpServer
 from agent.tools.mcp.words import announced, fitness, found_list, found_text, removed_text, servers_text
+from agent.tools.mcp.workshop import write_server
 
 TOGETHER = 4  # times the share of one server is what all servers may take of the context
 FIND_WAIT = 15.0  # seconds that a search waits for servers which are still starting
@@ -69,6 +71,7 @@ class Pool:
         self._listed: dict[str, Mapping[str, Any]] = {}  # the tool list's entries, by name
         self._known: dict[str, Catalogue] = {}  # what the conversation has been told of each server
         self._notes: list[str] = []
+        self._reachable = False  # has the conversation mcp_find and mcp_call?
         self._this_time: set[str] = set()  # digests of entries approved for this run
         self._on: set[str] = set()  # names of servers switched on for this run, and off
         self._off: set[str] = set()
@@ -117,6 +120,11 @@ class Pool:
         if allowed:
             server.start()
 
+    @property
+    def reachable(self) -> bool:
+        """Can the running conversation call tools of servers that came after it began?"""
+        return self._reachable
+
     def unapproved(self) -> tuple[Entry, ...]:
         """Servers of the project about which the user has not been asked, in their present form."""
         return tuple(
@@ -138,6 +146,7 @@ class Pool:
         self._known.clear()
         self._notes.clear()
         active = [s for s in self._servers.values() if s.condition.kind not in ("off",) and not s.entry.fault]
+        self._reachable = bool(active)
         if not active:
             return [], ()
         room = self._context * self.configured.share * TOGETHER
@@ -317,6 +326,21 @@ class Pool:
             known = ", ".join(self._servers) or "none"
             raise ConfigError(f"There is no MCP server {name!r}; configured: {known}.")
         return self._servers[name]
+
+    async def new(self, name: str) -> tuple[str, McpState]:
+        """Writes a server into the project, registers and starts it; the file it is in, and its state."""
+        folder = self._host.folders[0]
+        if name in self._servers:
+            raise ConfigError(f"There is an MCP server {name} already.")
+        file, raw = write_server(folder, name)
+        source = write_servers("project", folder, folder, [(name, raw)])
+        entry = entry_of(name, raw, "project", source)
+        self._trust.settle(entry.thing, allowed=True)
+        self._this_time.add(entry.digest)
+        server = self._add(entry)
+        server.start()
+        await server.settled(entry.start_timeout)
+        return str(file), self._state(server)
 
     async def restart(self, name: str) -> McpState:
         server = self._named(name)

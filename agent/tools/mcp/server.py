@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from agent.config.mcp import Entry, Launch, launch_of
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 PAUSES = (1.0, 3.0, 10.0, 30.0, 60.0)  # seconds before a server that had been there is tried again; then it rests
 STEADY = 60.0  # seconds of service after which a crash counts as the first one
 NOTICED = 6.0  # seconds in which the owner knows how a connection ended: asking, telling and killing included
+WATCH = 1.0  # seconds between two looks at the files of a server that is reloaded
 FRESH = 2.0  # seconds in which a failed start is not repeated for another call
 WORDS_TOLD = 5  # lines of stderr in the result of a call
 T = TypeVar("T")
@@ -63,6 +65,7 @@ class McpServer:
         self._auth = auth
         self._link: Link | None = None
         self._task: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
         self._failed_at = float("-inf")
@@ -74,13 +77,16 @@ class McpServer:
             self._enter(Condition("starting", "waiting for its turn"))
             self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mcp-{self.entry.name}")
             self._task.add_done_callback(_report)
+            if self.entry.reload and self._watching is None:
+                self._watching = asyncio.get_running_loop().create_task(self._watch())
         self._wake.set()
 
     async def stop(self, condition: Condition | None = None) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-            self._task = None
+        tasks = [task for task in (self._task, self._watching) if task is not None]
+        self._task = self._watching = None
+        for task in tasks:
+            task.cancel()
+            await asyncio.wait([task])
         self._enter(condition or Condition("off"))
 
     def rest(self, condition: Condition) -> None:
@@ -133,6 +139,18 @@ class McpServer:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             self._enter(Condition("starting", "starting it again"))
+
+    async def _watch(self) -> None:
+        """A new text of the server counts at once, also where the old one could not start."""
+        files = [self._host.folders[0] / self.entry.cwd / word for word in self.entry.command]
+        seen = _changes(files)
+        while True:
+            await asyncio.sleep(WATCH)
+            if (now := _changes(files)) != seen:
+                seen = now
+                if self._link is not None:
+                    self._link.lose()
+                self._wake.set()
 
     async def _opening(self) -> contextlib.AbstractAsyncContextManager[Link]:
         try:
@@ -231,6 +249,11 @@ def explained(fault: Fault, birth: Birth, was_ready: bool) -> str:
         ending = f"was killed by signal {-birth.status}" if birth.status < 0 else f"ended with status {birth.status}"
         return f"the server {ending}" + ("" if was_ready else " before it was ready")
     return fault.why
+
+
+def _changes(files: Sequence[Path]) -> list[float]:
+    """When each of them was last written; of words that are no files, nothing."""
+    return [file.stat().st_mtime for file in files if file.is_file()]
 
 
 def _report(task: asyncio.Task[None]) -> None:
