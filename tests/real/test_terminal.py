@@ -41,7 +41,7 @@ def test_a_question_is_answered_at_every_size(launch: Callable[..., Terminal], c
     terminal.until(lambda screen: "What shall we build?" in screen)
     terminal.type(f"Hi\x7f\x7f{PROMPT}\r")  # keys in one burst keep their order
     terminal.until(lambda screen: f"› {PROMPT}" in " ".join(screen.split()))
-    terminal.until(lambda screen: re.search(r"\n +\d+ tokens? · ", screen) is not None)
+    terminal.until(lambda screen: re.search(r"\n +\d+ tokens? · ", screen) is not None, 240)
     terminal.type("\x03\x03")
     assert terminal.wait() == 130
     assert "1049" not in terminal.modes and "25" in terminal.modes
@@ -110,7 +110,7 @@ def test_the_editor_has_the_terminal_to_itself_and_gives_it_back(launch: Callabl
 
 def test_another_session_is_resumed_in_the_screen(launch: Callable[..., Terminal]) -> None:
     terminal = launch(100, 30, PROMPT)
-    terminal.until(lambda screen: re.search(r"\n +\d+ tokens · ", screen) is not None)
+    terminal.until(lambda screen: re.search(r"\n +\d+ tokens? · ", screen) is not None, 240)
     terminal.type("/new\r")
     terminal.until(lambda screen: PROMPT not in screen and "What shall we build?" in screen)
     terminal.type("/resume ")
