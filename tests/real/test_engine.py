@@ -119,14 +119,13 @@ async def test_each_bad_model_gets_its_own_sentence(start: Start, talker: Tiny, 
     for name, says in (
         ("absent.gguf", "cannot be read"),
         ("page.gguf", "not a GGUF file"),
-        ("half.gguf", "cut off or damaged"),
+        ("half.gguf", "is cut off"),
     ):
         supervisor = start(tmp_path / name)
         with pytest.raises(RuntimeFailure, match=says) as caught:
             await supervisor.ensure_ready()
         assert str(tmp_path / name) in str(caught.value)
         assert supervisor.state.kind == "failed" and supervisor.pid is None
-        assert caught.value.last_words or name != "half.gguf"  # the others never reach the engine
 
 
 async def test_an_unknown_flag_is_named(start: Start, talker: Tiny) -> None:
