@@ -64,6 +64,7 @@ class Entry:
     sampling: bool = False
     reload: bool = False
     client_id: str = ""
+    client_secret: str = field(default="", repr=False)
     fault: str = ""
 
     @property
@@ -89,6 +90,7 @@ class Launch:
     cwd: str = field(default="", repr=False)
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    client_secret: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def entry_of(name: str, raw: Any, scope: Scope, source: Path) -> Entry:
         fault = f"its type {kind!r} is not known; there are stdio, http and sse"
     elif not fault and bool(url) == (transport == "stdio"):
         fault = "a server of this type needs " + ("a command" if transport == "stdio" else "a url")
-    timeout = _seconds(given.get("timeout"))
+    timeout, oauth = _seconds(given.get("timeout")), mapping(given.get("oauth"))
     protocol = given.get("protocol")
     return Entry(
         name,
@@ -185,7 +187,8 @@ def entry_of(name: str, raw: Any, scope: Scope, source: Path) -> Entry:
         given.get("disabled") is not True and given.get("enabled") is not False,
         given.get("sampling") is True,
         given.get("reload") is True,
-        _text(mapping(given.get("oauth")).get("clientId") or mapping(given.get("oauth")).get("client_id")),
+        _text(oauth.get("clientId") or oauth.get("client_id")),
+        _text(oauth.get("clientSecret") or oauth.get("client_secret")),
         fault,
     )
 
@@ -210,6 +213,7 @@ def launch_of(entry: Entry, env: Mapping[str, str]) -> Launch:
         fill(entry.cwd),
         fill(entry.url),
         {fill(k): fill(v) for k, v in entry.headers.items()},
+        fill(entry.client_secret),
     )
 
 

@@ -6,13 +6,14 @@ import argparse
 import asyncio
 import importlib
 import sys
+import webbrowser
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from agent import __version__
 from agent.commands.base import Level
-from agent.config.mcp import Configured, Entry, Launch, read_configured
+from agent.config.mcp import Configured, Entry, Launch, launch_of, read_configured
 from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.core.session import Session
@@ -36,6 +37,10 @@ from agent.wiring.options import Options
 
 def results_folder(paths: Paths) -> Path:
     return paths.cache / "mcp" / "results"
+
+
+def tokens_folder(paths: Paths) -> Path:
+    return paths.state / "mcp" / "tokens"
 
 
 def configured(options: Options, paths: Paths) -> Configured:
@@ -70,8 +75,15 @@ def build_pool(
         module = await asyncio.to_thread(importlib.import_module, "agent.tools.mcp.link")
         return module.connect
 
-    async def no_auth(_entry: Entry, _launch: Launch) -> Any | None:
-        return None
+    async def auth(entry: Entry, launch: Launch, lead: Callable[[str], None] | None) -> Any | None:
+        module = await asyncio.to_thread(importlib.import_module, "agent.tools.mcp.login")
+
+        def both(url: str) -> None:
+            assert lead is not None
+            lead(url)
+            webbrowser.open(url)
+
+        return await module.auth_of(entry, launch, tokens_folder(paths), both if lead else None)
 
     return Pool(
         found,
@@ -82,7 +94,7 @@ def build_pool(
         results=Results(results_folder(paths)),
         context=context,
         notice=notice,
-        auth=no_auth,
+        auth=auth,
         refusals=Refusals(paths.cache / "mcp" / "refused.json", options.server or options.profile or ""),
         accepts=lambda tools: accepts(model, tools),
     )
@@ -142,7 +154,9 @@ def run_mcp(arguments: argparse.Namespace, env: Mapping[str, str], write: Callab
 
     async def attempt(entry: Entry, say: Callable[[str], None], wish: McpTrial) -> bool:
         link = importlib.import_module("agent.tools.mcp.link")
-        return await try_server(entry, host, link.connect, results, say, wish)
+        login = importlib.import_module("agent.tools.mcp.login")
+        auth = await login.auth_of(entry, launch_of(entry, env), tokens_folder(paths), None) if entry.url else None
+        return await try_server(entry, host, link.connect, results, say, wish, auth)
 
     trust = Trust(paths.state / "trust.json")
     bench = mcp.Bench(folder, paths.config, trust, write, tell, attempt, lambda name: write_server(folder, name))

@@ -11,6 +11,7 @@ import anyio
 import httpx2
 import mcp_types as types
 from mcp import MCPError
+from mcp.client.auth import OAuthFlowError
 from mcp.client.subscriptions import SubscriptionLost
 from pydantic import ValidationError
 
@@ -32,6 +33,7 @@ FOREIGN = (
     ValueError,
     RuntimeError,
     SubscriptionLost,
+    OAuthFlowError,
 )
 
 
@@ -85,6 +87,8 @@ def fault_of(error: BaseException, facts: Web) -> Fault:
                 return Fault("lost", facts.words or "the connection was closed")
             return Fault("protocol", f"its answer broke off ({words})")
         return Fault("refused", words, status if isinstance(status, int) else None)
+    if isinstance(error, OAuthFlowError):
+        return Fault("login", f"the login failed: {' '.join(str(error).split())[:300]}")
     if isinstance(error, ValidationError):
         place = ".".join(map(str, error.errors()[0]["loc"])) if error.errors() else ""
         return Fault("protocol", f"its answer does not fit the protocol{f' ({place})' if place else ''}")

@@ -8,6 +8,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from agent.config.mcp import Configured, Entry, Launch, entry_of
@@ -30,6 +31,7 @@ from agent.tools.mcp.workshop import write_server
 
 TOGETHER = 4  # times the share of one server is what all servers may take of the context
 FIND_WAIT = 15.0  # seconds that a search waits for servers which are still starting
+LOGIN = 300.0  # seconds that a login in the browser may take
 STOP = 4.5  # seconds for all servers to be gone; each is asked, then told, then killed well within this
 LIVE_EVERY = 0.1  # seconds between two progress texts of a call
 
@@ -51,7 +53,7 @@ class Pool:
         results: Results,
         context: int,
         notice: Callable[[Level, str], None],
-        auth: Callable[[Entry, Launch], Awaitable[Auth | None]],
+        auth: Callable[[Entry, Launch, Callable[[str], None] | None], Awaitable[Auth | None]],
         refusals: Refusals,
         accepts: Accepts,
     ) -> None:
@@ -64,6 +66,7 @@ class Pool:
         self._context = context
         self._notice = notice
         self._auth = auth
+        self._leading: dict[str, Callable[[str], None]] = {}  # by server: takes the user to its login
         self._refusals = refusals
         self._accepts = accepts
         self._names = Names()
@@ -80,7 +83,7 @@ class Pool:
 
     # ---- servers
     def _add(self, entry: Entry) -> McpServer:
-        server = McpServer(entry, self._host, self._connect, self._told, self._arrived, self._auth)
+        server = McpServer(entry, self._host, self._connect, self._told, self._arrived, self._signed)
         self._servers[entry.name] = server
         server.catalogue = self._memory.recall(entry)
         if entry.fault:
@@ -92,6 +95,9 @@ class Pool:
         else:
             server.rest(Condition("starting", "waiting for its turn"))
         return server
+
+    async def _signed(self, entry: Entry, launch: Launch) -> Auth | None:
+        return await self._auth(entry, launch, self._leading.get(entry.name))
 
     def start(self) -> None:
         """All that may run, at once; returns at once. Needs the running loop."""
@@ -373,7 +379,16 @@ class Pool:
         server = self._named(name)
         if not server.entry.url:
             raise ConfigError(f"{name} is a program on this machine; only servers behind a URL have a login.")
-        raise ConfigError("Not yet.")
+        self._leading[name] = lambda url: say(f"Log in to {name} in your browser: {url}")
+        server.entry = replace(server.entry, start_timeout=LOGIN)
+        try:
+            return await self.restart(name)
+        finally:
+            del self._leading[name]
+            server.entry = replace(server.entry, start_timeout=self._entry_of(name).start_timeout)
+
+    def _entry_of(self, name: str) -> Entry:
+        return self.configured.find(name) or self._servers[name].entry
 
 
 def _loose(name: str) -> str:

@@ -15,6 +15,7 @@ from agent.config.trust import Trust
 from agent.tools.mcp.catalogue import Memory
 from agent.tools.mcp.host import Connect, Elicitation, Elicited, Host
 from agent.tools.mcp.link import connect
+from agent.tools.mcp.login import auth_of
 from agent.tools.mcp.mending import Refusals
 from agent.tools.mcp.pool import Pool
 from agent.tools.mcp.results import Results
@@ -74,8 +75,8 @@ async def pools(tmp_path: Path, told: Told) -> AsyncIterator[MakePool]:
         async def ready() -> Connect:
             return connect
 
-        async def no_auth(_entry: Entry, _launch: Launch) -> None:
-            return None
+        async def auth(entry: Entry, launch: Launch, lead: Callable[[str], None] | None) -> Any:
+            return await auth_of(entry, launch, tmp_path / "tokens", lead)
 
         pool = Pool(
             Configured(read, share=share),
@@ -86,7 +87,7 @@ async def pools(tmp_path: Path, told: Told) -> AsyncIterator[MakePool]:
             results=Results(tmp_path / "results"),
             context=context,
             notice=told,
-            auth=no_auth,
+            auth=auth,
             refusals=Refusals(tmp_path / "refused.json", "engine"),
             accepts=accepts,
         )
