@@ -3,6 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
+from agent.messages import Timings
 from agent.tui.cells.entries import entry_strips
 from agent.tui.cells.paper import clean
 from agent.tui.cells.stream import StreamedAnswer, answer_strips
@@ -82,3 +83,14 @@ def test_a_compaction_is_a_line_and_unfolded_its_summary():
     end = End("c", outcome="compacted", detail="Compacted: 5 messages became a summary.", text="Files: a, b.")
     assert plain(entry_strips(end, 80, False)).strip() == "· Compacted: 5 messages became a summary."
     assert "Files: a, b." in plain(entry_strips(end, 80, True))
+
+
+@pytest.mark.parametrize("outcome", ["done", "limit", "interrupted", "failed"])
+def test_a_turn_says_its_figures_however_it_ends(outcome):
+    spent = Timings(
+        cache_n=5, prompt_n=235, prompt_ms=700.0, predicted_n=512, predicted_ms=3200.0, predicted_per_second=160.0
+    )
+    end = End("e", outcome=outcome, detail="The answer reached the output limit.", seconds=4.2, timings=(spent,))
+    assert plain(entry_strips(end, 80, False)).rstrip().endswith("  512 tokens · 160 tok/s · cache 2% · 4 s")
+    end.timings = ()
+    assert ("4 s" in plain(entry_strips(end, 80, False))) == (outcome == "done")

@@ -171,19 +171,17 @@ def diff_rows(text: str, width: int) -> list[list[Segment]]:
 
 
 def end(entry: End, width: int, unfolded: bool) -> list[Strip]:
+    text = end_figures(entry, width - 4) if entry.outcome == "done" or entry.timings else ""
+    figures = [Strip([Segment("  ", theme.line), Segment(text, theme.faint)])] if text else []
     if entry.outcome == "done":
-        text = end_figures(entry, width - 4)
-        return [Strip([Segment("  ", theme.line), Segment(text, theme.faint)])] if text else []
+        return figures
     if entry.outcome in ("compacted", "restored"):
         mark, style = "·", theme.quiet
-        text = f"{entry.detail}\n{entry.text}" if unfolded and entry.text else entry.detail
+        why = f"{entry.detail}\n{entry.text}" if unfolded and entry.text else entry.detail
     elif entry.outcome == "interrupted":
-        mark, style, text = (
-            "■",
-            theme.warn,
-            entry.detail or "Interrupted. Nothing you typed is lost; go on when you like.",
-        )
+        mark, style = "■", theme.warn
+        why = entry.detail or "Interrupted. Nothing you typed is lost; go on when you like."
     else:
         mark, style = ("!", theme.warn) if entry.outcome in ("limit", "denied") else ("✗", theme.bad)
-        text = entry.detail or {"limit": "Limit reached.", "denied": "Permission needed."}.get(entry.outcome, "Failed.")
-    return framed(prose(clean(text), width - 2, style), Segment(f"{mark} ", style), Segment("  "))
+        why = entry.detail or {"limit": "Limit reached.", "denied": "Permission needed."}.get(entry.outcome, "Failed.")
+    return [*framed(prose(clean(why), width - 2, style), Segment(f"{mark} ", style), Segment("  ")), *figures]
