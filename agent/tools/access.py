@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -22,10 +22,13 @@ _LEFT_OUT = re.compile(r"--?(?:exclude|ignore|glob|iglob|path|not|prune|name|ina
 _NEVER_READ = (("git", "rm"), ("git", "check-ignore"), ("git", "ls-files"), ("git", "status"))
 
 
-def command_plan(command: str, cwd: Path, workspace: Workspace) -> Plan:
-    """The plan of a shell line that runs in `cwd`. Looks at names on disk only where the line has patterns."""
+def command_plan(
+    command: str, cwd: Path, workspace: Workspace, known: Callable[[str], bool] = lambda name: True
+) -> Plan:
+    """The plan of a shell line that runs in `cwd`; `known`: does a command of that name run what everybody expects?
+    Looks at names on disk only where the line has patterns."""
     script = split(command, str(cwd), os.path.expanduser("~"))
-    view = _View(workspace)
+    view = _View(workspace, known)
     accesses: list[Access] = []
     for part in script.parts:
         accesses += view.part(part)
@@ -35,8 +38,9 @@ def command_plan(command: str, cwd: Path, workspace: Workspace) -> Plan:
 
 
 class _View:
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, known: Callable[[str], bool]) -> None:
         self._workspace = workspace
+        self._known = known
         self._temporary = tuple(Path(os.path.realpath(p)) for p in ("/tmp", "/var/tmp", tempfile.gettempdir()))
 
     def part(self, part: Part) -> Iterator[Access]:
@@ -46,8 +50,7 @@ class _View:
         looks = looks and all(self._workspace.readable(p) for p, word in paths if word or os.path.lexists(p))
         plain = " ".join(texts)
         forms = (plain, " ".join((name, *texts[1:])), *part.carried)
-        if part.through:
-            looks = False
+        looks = looks and not part.through and self._known(name)
         yield Access("run", part.raw, forms, harmless=looks, through=part.through)
         reads = name not in harmless.SILENT and (name, *texts[1:2]) not in _NEVER_READ
         for path, is_word in paths:

@@ -76,7 +76,7 @@ class Bash:
             raise ToolFailure("The command is empty. Nothing was run.")
         if "\0" in params.command:
             raise ToolFailure("The command holds a NUL character. Nothing was run.")
-        plan = command_plan(params.command, self._shell.standing, self._workspace)
+        plan = command_plan(params.command, self._shell.standing, self._workspace, self._shell.means_the_same)
         if not self._outside(params):
             if isinstance(self._sandbox, str):
                 raise ToolFailure(f"The sandbox does not work: {self._sandbox} {OUTSIDE}")

@@ -43,6 +43,11 @@ _NOT_PASSED_ON = {
     # where git lets a hook work: started in one, we would otherwise change that repository from any folder
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
 }
+# What makes a program that only looks run another one, load code, or go by somebody else's settings.
+_STEERING = re.compile(
+    r"LD_|GIT_|BAT_|(?:BASH_ENV|ENV|HOME|XDG_CONFIG_HOME|XDG_CONFIG_DIRS|PAGER|LESSOPEN|LESSCLOSE|GCONV_PATH"
+    r"|RIPGREP_CONFIG_PATH|MAGIC)\Z"
+)
 _OURS = ("DFLASH_BASH_ENV", STATE_NAME, MARK, "_", "SHLVL")
 _DECLARED = re.compile(
     rb"declare -[A-Za-z]*x[A-Za-z]* ([A-Za-z_][A-Za-z0-9_]*)"
@@ -101,6 +106,19 @@ class Shell:
             return None
         lost, self.folder = self.folder, self.root
         return lost
+
+    def means_the_same(self, name: str) -> bool:
+        """Does the command `name` still run what it ran before anything was exported? An environment that puts its own
+        programs in front, as a virtual one does, changes nothing for the rest."""
+        now, first = self._env, self._first
+        changed = {k for k in now.keys() | first.keys() if now.get(k) != first.get(k)}
+        if any(_STEERING.match(k) for k in changed):
+            return False
+        path = now.get("PATH", os.defpath)
+        if "PATH" not in changed:
+            return True
+        absolute = all(os.path.isabs(folder) for folder in path.split(os.pathsep))
+        return absolute and shutil.which(name, path=path) == shutil.which(name, path=first.get("PATH", os.defpath))
 
     def forget_variables(self) -> None:
         self._env = self._first

@@ -113,6 +113,34 @@ async def test_a_command_is_judged_from_where_it_will_run(bench: Bench) -> None:
     assert written() == [str(bench.root.parent.parent / "x")]
 
 
+@pytest.mark.parametrize(
+    ("before", "still_free"),
+    [
+        ("export NOTE=1", True),
+        ("mkdir -p own/bin && touch own/bin/pip && chmod +x own/bin/pip && export PATH=$PWD/own/bin:$PATH", True),
+        ("mkdir -p own/bin && touch own/bin/git && chmod +x own/bin/git && export PATH=$PWD/own/bin:$PATH", False),
+        ("export PATH=.:$PATH", False),
+        ("export PATH=", False),
+        ("unset PATH", False),
+        ("export GIT_EXTERNAL_DIFF=/tmp/other", False),
+        ("export HOME=/tmp", False),
+        ("export LD_PRELOAD=", False),
+        ("unset HOME", False),
+    ],
+)
+async def test_what_only_looks_is_free_as_long_as_it_is_the_same_program(
+    bench: Bench, before: str, still_free: bool
+) -> None:
+    async def free() -> bool:
+        bash = bench.tools["bash"]
+        plan = bash.plan(bash.params.model_validate({"command": "git status"}))
+        return all(access.harmless for access in plan.accesses if access.act == "run")
+
+    assert await free()
+    await bench.bash(before)
+    assert await free() == still_free
+
+
 async def test_a_project_path_may_hold_anything(tmp_path: Path) -> None:
     base = tmp_path / "a b\nü $(touch no) -x"
     base.mkdir()
