@@ -21,6 +21,7 @@ from agent.core.loop import Turn, TurnResult, result_of
 from agent.core.notes import note_for
 from agent.core.permissions import Mode
 from agent.core.prefix import news
+from agent.core.record import Record
 from agent.core.rules import Rulebook
 from agent.core.spending import Spending, spending
 from agent.core.thinking import from_word, word
@@ -100,9 +101,9 @@ class Session:
         self._thinking = next((from_word(e.value) for e in reversed(past) if _is(e, "thinking")), thinking)
         self._now = Prefix(system, tools_json, bool(self._thinking))
         self._prefix = prefix or self._now
-        self._fixed = prefix is not None
         self._reading = Reading(held(past))
         self._journal, self._clock, self._reader = journal, clock, reader
+        self._record = Record(journal, clock, self._complain, prefix)
         self._max_steps, self.max_tokens = max_steps, max_tokens
         self.processes = processes
         self._endpoint: Endpoint | None = None
@@ -120,7 +121,6 @@ class Session:
         self.read: int | None = None  # tokens that were read ahead; None: none
         self._idle, self._wake = asyncio.Event(), asyncio.Event()
         self._idle.set()
-        self._journal_broken = False
         self._settle_open_calls()
         if past and mode != next((e.value for e in reversed(past) if _is(e, "mode")), mode):
             self.publish(SettingsChanged("mode", mode))  # a resumed session goes on as it was asked to this time
@@ -212,7 +212,7 @@ class Session:
         self._thinking = thinking
         self._now = replace(self._now, thinking=bool(thinking))  # counts from the next epoch on
         if not len(self._history):
-            self._prefix, self._fixed = self._now, False
+            self._prefix = self._now
         self.publish(SettingsChanged("thinking", word(thinking)))
 
     async def compact(self, focus: str = "") -> Compacted | None:
@@ -264,7 +264,6 @@ class Session:
         found = await self._late.mend(self._prefix.tools) if self._late else None
         if found is not None:
             self._prefix = self._now = replace(self._prefix, tools=found[0])
-            self._fixed = False
             self.publish(Notice("warning", found[1]))
         return found is not None
 
@@ -308,16 +307,11 @@ class Session:
             self._begin_epoch()
         if isinstance(event, DURABLE):
             self._compactor.saw(event)
-        if isinstance(event, DURABLE) and not self._journal_broken:
-            try:
-                if not self._fixed:
-                    self._journal.fix(self._prefix)
-                    self._fixed = True
-                self._journal.append(event)
-            except OSError as error:
-                self._journal_broken = True
-                self._bus.publish(Notice("warning", f"This session is no longer saved: {error.strerror or error}."))
+        self._record.saw(event, self._prefix)
         self._bus.publish(event)
+
+    def _complain(self, sentence: str) -> None:
+        self._bus.publish(Notice("warning", sentence))
 
     # ---- the runner
     async def _run(self) -> None:
@@ -374,8 +368,7 @@ class Session:
     def _begin_epoch(self) -> None:
         """All is read anew, so what stands at the beginning may be brought up to date."""
         self._reading.epoch()
-        if self._prefix != self._now:
-            self._prefix, self._fixed = self._now, False
+        self._prefix = self._now
 
     def _settle_open_calls(self) -> None:
         for call in self._history.open_calls():

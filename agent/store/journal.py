@@ -49,7 +49,7 @@ class FileJournal:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = self._open()
             self._write(json.dumps(self._header))
-        self._look_for_it()
+        self.look()
         self._write(text)
 
     def close(self) -> None:
@@ -69,9 +69,10 @@ class FileJournal:
             ) from None
         return os.fdopen(descriptor, "a+b")
 
-    def _look_for_it(self) -> None:
-        assert self._file is not None
-        with contextlib.suppress(FileNotFoundError):
+    def look(self) -> None:
+        if self._file is None:
+            return
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
                 return
         raise OSError(errno.ENOENT, f"{self._path} was moved or deleted")

@@ -126,6 +126,9 @@ class MemoryJournal:
             raise self._fail
         self.events.append(event)
 
+    def look(self) -> None:
+        pass
+
     def fix(self, prefix: Prefix) -> None:
         if self._fail is not None:
             raise self._fail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from agent.codec import UnknownEvent, decode, encode
 from agent.errors import ConfigError
-from agent.events import DURABLE, AssistantAdded, Notice, ResultAdded, TurnEnded, TurnStarted
+from agent.events import DURABLE, AssistantAdded, Event, Notice, ResultAdded, TextDelta, TurnEnded, TurnStarted
 from agent.messages import AssistantMessage, Timings, ToolCall, Usage, UserMessage
+from agent.protocols import TextChunk
 from agent.store.archive import FileArchive
 from tests.fakes.core import ScriptedModel, open_session, text
 
@@ -139,6 +141,39 @@ async def test_a_session_whose_file_is_moved_or_deleted_says_so_and_goes_on(tmp_
     assert notice == f"This session is no longer saved: {path} was moved or deleted."
     assert [e.message.text for e in events if isinstance(e, AssistantAdded)] == ["one", "two"]
     assert not path.exists()
+
+
+async def test_a_session_that_is_moved_while_a_reply_streams_says_so_at_once(tmp_path: Path) -> None:
+    class Hours:
+        """Each look at it is an hour later."""
+
+        passed = 0.0
+
+        def now(self) -> float:
+            return 0.0
+
+        def monotonic(self) -> float:
+            self.passed += 3600.0
+            return self.passed
+
+    held, journal = asyncio.Event(), FileArchive(tmp_path / "sessions").create(FOLDER)
+    model = ScriptedModel([TextChunk("one "), held, TextChunk("two "), held, *text("three")])
+    session = open_session(model, journal=journal, clock=Hours())
+    subscription = session.subscribe()
+    session.submit("hi")
+    events: list[Event] = []
+    async for event in subscription:
+        events.append(event)
+        if isinstance(event, TextDelta) and not held.is_set():
+            (tmp_path / "sessions").rename(tmp_path / "moved")
+            (tmp_path / "sessions").write_text("no folder")
+            held.set()
+        if isinstance(event, TurnEnded):
+            await session.close()
+    kinds = [type(e) for e in events]
+    assert kinds.index(Notice) < kinds.index(AssistantAdded)
+    (notice,) = [e.text for e in events if isinstance(e, Notice)]
+    assert notice.endswith(f"{journal.session_id}.jsonl was moved or deleted.")
 
 
 def test_a_file_put_in_the_place_of_a_session_is_left_alone(tmp_path: Path) -> None:
