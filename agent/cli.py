@@ -36,6 +36,7 @@ commands (each with --help):
   dflash-agent session list|show|export|delete
   dflash-agent completion bash|zsh|fish           Tab in your shell: eval "$(dflash-agent completion bash)"
   dflash-agent skill list|show|new|check          steps for kinds of work: docs/skills.md
+  dflash-agent config path|show|explain           what is settled, and by which file: docs/config.md
 
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 engine not available, 4 permission needed but nobody to ask,
 5 limit reached, 130 Ctrl-C, 143 TERM"""
@@ -79,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     add("--no-dflash", action="store_true", help="the same model without speculation")
     add("--ctx", type=_positive, metavar="N", help="context in tokens (with --server: use no more than this)")
     add("--server", type=_given, metavar="URL", help="attach to a model server instead of starting one")
-    add("--permission-mode", choices=PERMISSION_MODES, default="ask", help="what needs no question (default: ask)")
+    add("--permission-mode", choices=PERMISSION_MODES, help="what needs no question (default: ask)")
     add("--max-turns", type=_positive, metavar="N", help="requests to the model for one message, at most")
     add(
         "--add-dir",
@@ -163,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
-    from agent.wiring.run import run_command, run_mcp_command, run_session
+    from agent.wiring.run import run_command, run_config, run_mcp_command, run_session
 
     if arguments.command == "completion":
         from agent.console.completion import shell_code
@@ -175,6 +176,8 @@ def _run_command(arguments: argparse.Namespace) -> int:
             given = vars(arguments)
             file, as_json = given.get("file", ""), given.get("json", False)
             return run_session(os.environ, arguments.verb, given.get("ids", ()), file=file, as_json=as_json)
+        if arguments.command == "config":
+            return run_config(arguments, os.environ)
         if arguments.command == "mcp":
             return run_mcp_command(arguments, dict(os.environ))
         return run_command(arguments, dict(os.environ))

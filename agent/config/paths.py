@@ -48,6 +48,14 @@ class Paths:
         )
 
     @property
+    def settings(self) -> Path:
+        return self.config / "config.toml"
+
+    @property
+    def trust(self) -> Path:
+        return self.state / "trust.json"
+
+    @property
     def engines(self) -> Path:
         return self.data / "engines"
 

@@ -6,15 +6,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from agent.config.settings import rules_in
 from agent.errors import ConfigError
 
-VERDICTS = ("deny", "ask", "allow")
 # Read by default: none of these. A user's own allow rule about the very file lifts it.
 SECRETS = (
     *(".env", ".env.local", ".env.*.local", ".env.production", ".env.development", ".env.staging", ".env.test"),
@@ -41,11 +40,11 @@ class Written:
 def read_rules(user: Path, project: Path, kept: Path, folder: Path, home: Path) -> tuple[list[Written], list[str]]:
     """All rules, and what of a project's file does not count. `user` and `project`: config.toml files, `kept`: what the
     program has written for the user. Raises ConfigError for a file of the user's that cannot be read."""
-    rules = _of_toml(user, _table(user), short(user, home))
+    rules = _written(user, short(user, home))
     notes: list[str] = []
     wanted: list[Written] = []
     try:
-        wanted = _of_toml(project, _table(project), ".dflash/config.toml")
+        wanted = _written(project, ".dflash/config.toml")
     except ConfigError as error:
         notes.append(f"{error} Its rules do not count.")
     allowed = [w for w in wanted if w.verdict == "allow"]
@@ -78,32 +77,13 @@ def short(path: Path, home: Path) -> str:
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def _table(file: Path) -> Mapping[str, Any]:
-    try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise ConfigError(f"Cannot read {file}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is not valid TOML: {error}.") from error
-    table = data.get("permissions", {})
-    if not isinstance(table, dict):
-        raise ConfigError(f"{file}: permissions must be a table with allow, ask and deny.")
-    return cast("Mapping[str, Any]", table)
-
-
-def _of_toml(file: Path, table: Mapping[str, Any], source: str) -> list[Written]:
-    unknown = [key for key in table if key not in VERDICTS]
-    if unknown:
-        raise ConfigError(f"{file}: [permissions] has {unknown[0]!r}; it may have allow, ask and deny.")
-    rules: list[Written] = []
-    for verdict in VERDICTS:
-        texts = table.get(verdict, [])
-        if not isinstance(texts, list) or not all(isinstance(t, str) for t in cast("list[Any]", texts)):
-            raise ConfigError(f'{file}: {verdict} must be a list of rules, such as ["Bash(npm test:*)"].')
-        rules += [Written(verdict, text, source) for text in cast("list[str]", texts)]
-    return rules
+def _written(file: Path, source: str) -> list[Written]:
+    rules = rules_in(file)
+    return [
+        *(Written("deny", text, source) for text in rules.deny),
+        *(Written("ask", text, source) for text in rules.ask),
+        *(Written("allow", text, source) for text in rules.allow),
+    ]
 
 
 def _kept(file: Path) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-COMMANDS = ("server", "doctor", "setup", "session", "mcp", "skill", "completion")
+COMMANDS = ("server", "doctor", "setup", "session", "mcp", "skill", "config", "completion")
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -50,6 +50,13 @@ def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
     _add_mcp(
         commands.add_parser("mcp", help="MCP servers", description="The MCP servers of this user and this folder.")
     )
+
+    config = commands.add_parser("config", help="what is settled, and by which file", description="docs/config.md.")
+    verbs = config.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("path", help="where your own file is")
+    show = verbs.add_parser("show", help="all that holds in this folder")
+    show.add_argument("--json", action="store_true")
+    verbs.add_parser("explain", help="who said what about one of them").add_argument("key", metavar="KEY")
 
     completion = commands.add_parser("completion", help='Tab in your shell: eval "$(dflash-agent completion bash)"')
     completion.add_argument("shell", choices=SHELLS)

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from agent.config.paths import Paths
 from agent.config.preferences import Preferences
 from agent.config.profile import ModelSource, Profile, known_profiles, load_profile, with_changes
-from agent.config.user import pinned_profile
+from agent.config.settings import load_settings
 from agent.events import ServerState
 from agent.progress import Report
 from agent.runtime.hardware import read_machine
@@ -38,7 +38,7 @@ def chosen(options: Options, paths: Paths, env: Mapping[str, str], *, own: bool 
     for name, why in (
         (options.profile or "", "Asked for by --profile."),
         (env.get("DFLASH_PROFILE", ""), "Asked for by DFLASH_PROFILE."),
-        (pinned_profile(paths.config / "config.toml"), f"Asked for by {paths.config / 'config.toml'}."),
+        (load_settings(paths.settings).settings.profile, f"Asked for by {paths.settings}."),
         (kept.profile if kept.profile in known else "", "Chosen last time."),
     ):
         if name:

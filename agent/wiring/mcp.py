@@ -158,7 +158,7 @@ def run_mcp(arguments: argparse.Namespace, env: Mapping[str, str], write: Callab
         auth = await login.auth_of(entry, launch_of(entry, env), tokens_folder(paths), None) if entry.url else None
         return await try_server(entry, host, link.connect, results, say, wish, auth)
 
-    trust = Trust(paths.state / "trust.json")
+    trust = Trust(paths.trust)
     bench = mcp.Bench(folder, paths.config, trust, write, tell, attempt, lambda name: write_server(folder, name))
     match arguments.verb:
         case "add":

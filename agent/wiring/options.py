@@ -10,8 +10,8 @@ from agent.core.permissions import Mode
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line said. `profile` None: the default. `server`: URL to attach to. `trust`: what came
-    with the folder may run, this time."""
+    """What the command line said. `profile` and `mode` None: as the configuration says. `server`: URL to attach to.
+    `trust`: what came with the folder may run, this time."""
 
     folder: Path
     extra: tuple[Path, ...] = ()
@@ -19,7 +19,7 @@ class Options:
     speculation: bool = True
     ctx: int | None = None
     server: str | None = None
-    mode: Mode = "ask"
+    mode: Mode | None = None
     max_turns: int | None = None
     resume: str | None = None
     resume_last: bool = False

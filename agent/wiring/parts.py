@@ -10,12 +10,14 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.commands.base import Level, Registry
 from agent.config.paths import Paths
 from agent.config.trust import Trust
+from agent.core.permissions import Mode
 from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, Event, Notice, Process, ProcessesChanged, ServerChanged
 from agent.protocols import Checkpoints, Journal, ModelClient, Tool
@@ -52,12 +54,13 @@ class Parts:
         from agent.wiring.wall import home_warning, settings_for
         from agent.workspace.paths import Workspace
 
-        self.options = options
         self.env = env
         self.paths = Paths.from_env(env)
-        self.trust = Trust(self.paths.state / "trust.json", everything=options.trust)
+        self.trust = Trust(self.paths.trust, everything=options.trust)
         log_to(self.paths.logs / "dflash-agent.log")
-        self.settings, warnings = settings_for(options.folder, self.paths, self.trust)
+        loaded = settings_for(options.folder, self.paths, self.trust)
+        self.settings = loaded.settings
+        self.options = options
         self.archive = FileArchive(self.paths.sessions)
         self.workspace = Workspace(options.folder, options.extra)
         self.book = ProcessBook()
@@ -67,7 +70,7 @@ class Parts:
         self.rules, notes = rulebook(self.paths, options.folder)
         self.registry = self._commands()
         self.extensions: Extensions | None = None
-        self.start_notes: list[str] = [*home_warning(options.folder, env), *warnings, *notes]
+        self.start_notes: list[str] = [*home_warning(options.folder, env), *loaded.warnings, *notes]
         self.model = LateModel(self._client, self.server.suspect, self.server.totals)
         self._warming: asyncio.Task[Any] | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -162,7 +165,7 @@ class Parts:
             rules=self.rules,
             checkpoints=self._checkpoints(journal.session_id),
             past=past,
-            mode=self.options.mode,
+            mode=self.mode,
             can_ask=self.can_ask,
             max_steps=self.options.max_turns,
             max_tokens=self._reply_limit(),
@@ -251,6 +254,7 @@ class Parts:
         from agent import __version__
         from agent.commands.cache import cache_command
         from agent.commands.changes import change_commands
+        from agent.commands.config import config_command
         from agent.commands.context import compact_command, context_command
         from agent.commands.conversation import mode_command, plan_command, thinking_command
         from agent.commands.mcp import mcp_command
@@ -260,9 +264,11 @@ class Parts:
         from agent.commands.server import doctor_command, server_command, status_command
         from agent.commands.sessions import session_commands
         from agent.commands.speed import speed_command
+        from agent.config.settings import Settings
         from agent.tools.diff import unified
         from agent.wiring.engine import chosen_profile
         from agent.wiring.room import examine
+        from agent.wiring.wall import explain
 
         def doctor() -> Awaitable[str]:
             profile = self.server.profile or chosen_profile(self.options, self.paths, self.env)
@@ -286,14 +292,22 @@ class Parts:
                 server_command(lambda: server, server, lambda: server.profile is None),
                 status_command(self.opened, str(self.options.folder), lambda: server.label, __version__),
                 doctor_command(doctor),
+                config_command(
+                    partial(explain, self.options.folder, self.paths, self.trust, self.env),
+                    tuple(Settings.model_fields),
+                ),
                 mcp_command(lambda: self.mcp, lambda text: self._notice("info", text)),
             ]
         )
 
+    @property
+    def mode(self) -> Mode:
+        """That of the session; before there is one, that in which it will start."""
+        return self.session.mode if self.session else self.options.mode or self.settings.permission_mode
+
     def reopen(self, session_id: str | None) -> Session:
         """Another session in the place of the one before, which must be closed; None: a new one."""
-        mode = self.session.mode if self.session else self.options.mode
-        self.options = replace(self.options, resume=session_id, resume_last=False, fork=False, mode=mode)
+        self.options = replace(self.options, resume=session_id, resume_last=False, fork=False, mode=self.mode)
         return self.open_session()
 
     def _journal(self) -> tuple[Journal, tuple[DurableEvent, ...]]:

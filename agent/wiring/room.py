@@ -18,7 +18,7 @@ from agent.runtime.logbook import last_lines
 from agent.runtime.record import Home
 from agent.speech import harmless
 from agent.wiring.engine import locator
-from agent.wiring.wall import OWN, made
+from agent.wiring.wall import made
 from agent.workspace.paths import Workspace
 
 LINES = 40  # of the log: about a screen
@@ -57,7 +57,7 @@ async def examine(profile: Profile, paths: Paths, env: Mapping[str, str], folder
 def other_checks(paths: Paths, env: Mapping[str, str], folder: Path) -> list[Check]:
     """What doctor does not know itself."""
     try:
-        settings = load_settings(paths.config / OWN).settings
+        settings = load_settings(paths.settings).settings
     except ConfigError as error:
         return [Check("settings", "warning", str(error), "Correct the file.")]
     found = made(settings, Workspace(folder), env)
@@ -65,5 +65,5 @@ def other_checks(paths: Paths, env: Mapping[str, str], folder: Path) -> list[Che
     if isinstance(found, str):
         words = f"{'on, but' if wanted else 'off;'} {found}"
         return [Check("sandbox", "warning" if wanted else "ok", words, "Commands are refused." if wanted else "")]
-    how = f'sandbox = "workspace" in {paths.config / OWN} turns it on'
+    how = f'sandbox = "workspace" in {paths.settings} turns it on'
     return [Check("sandbox", "ok", "on, and bubblewrap works here" if wanted else f"off; bubblewrap works here, {how}")]

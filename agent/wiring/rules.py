@@ -16,7 +16,7 @@ def rulebook(paths: Paths, folder: Path) -> tuple[Rulebook, list[str]]:
     """And what the user should know of them. Raises ConfigError for a rule of the user's that is none."""
     home = Path(os.path.expanduser("~"))
     kept = paths.state / "permissions.json"
-    written, notes = read_rules(paths.config / "config.toml", folder / ".dflash" / "config.toml", kept, folder, home)
+    written, notes = read_rules(paths.settings, folder / ".dflash" / "config.toml", kept, folder, home)
     rules: list[Rule] = []
     for w in written:
         try:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.config.paths import Paths
-from agent.errors import AgentError
+from agent.errors import AgentError, ConfigError
 from agent.speech import tell
 from agent.wiring.options import Options
 from agent.wiring.parts import Parts, log_to
 
 if TYPE_CHECKING:
     from agent.config.profile import Profile
+    from agent.config.settings import Loaded
     from agent.events import ServerState
     from agent.headless import OutputFormat
     from agent.runtime.record import Home
@@ -106,7 +107,7 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
         folder=options.folder,
         read_branch=lambda: branch_label(options.folder),
         edit=lambda text: edit(text, env),
-        mode=options.mode,
+        mode=parts.mode,
         history=history.load(),
         remember=history.add,
         first_prompt=first_prompt,
@@ -126,6 +127,22 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
     return asyncio.run(work())
 
 
+def run_config(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
+    """Raises AgentError."""
+    from agent.config.settings import with_environment
+    from agent.config.trust import Trust
+    from agent.console.config import run
+    from agent.wiring.wall import settings_for
+
+    paths, given = Paths.from_env(env), vars(arguments)
+    key, as_json = given.get("key", ""), given.get("json", False)
+
+    def loaded() -> Loaded:
+        return with_environment(settings_for(Path.cwd(), paths, Trust(paths.trust)), env)
+
+    return run(arguments.verb, _to_stdout, paths.settings, loaded, key, as_json=as_json)
+
+
 def run_mcp_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     from agent.wiring.mcp import run_mcp
 
@@ -140,8 +157,10 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
 
         return run_skill(arguments, Paths.from_env(env), env)
     from agent.console.commands import run
+    from agent.runtime.hardware import read_machine
+    from agent.runtime.survey import suited
     from agent.wiring.choice import ServerChoice
-    from agent.wiring.engine import chosen_profile, locator, supervisor
+    from agent.wiring.engine import chosen_profile, load, locator, supervisor
     from agent.wiring.room import other_checks
 
     paths = Paths.from_env(env)
@@ -152,7 +171,12 @@ def run_command(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
         return Options(Path(), profile=flags.profile, speculation=speculation, ctx=flags.ctx, offline=flags.offline)
 
     def profile() -> Profile:
-        return chosen_profile(options(), paths, env)
+        try:
+            return chosen_profile(options(), paths, env)
+        except ConfigError:
+            if arguments.command != "doctor" or arguments.profile:
+                raise
+            return load(suited(read_machine(env))[0], options(), paths)  # what is wrong is one of its findings
 
     def choice() -> ServerChoice:
         return ServerChoice(options(), paths, env, lambda event: None, own=True)

@@ -38,7 +38,7 @@ def run_skill(arguments: argparse.Namespace, paths: Paths, env: Mapping[str, str
     if arguments.verb == "check" and (server := _server_to_ask(arguments.server, paths, env)):
         choose = Trial(server.ensure_ready, folder, searched, paths, env).choose
     place = Place(folder, paths.config, home_of(env))
-    return run(arguments, place, searched, Trust(paths.state / "trust.json"), choose)
+    return run(arguments, place, searched, Trust(paths.trust), choose)
 
 
 def _server_to_ask(url: str | None, paths: Paths, env: Mapping[str, str]) -> Server | None:

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent.config.paths import Paths
-from agent.config.settings import Settings, load_settings
+from agent.config.settings import Loaded, Settings, load_settings, with_environment
 from agent.config.trust import Thing, Trust, digest_of_files
+from agent.console.config import explained, shown
 from agent.tools.sandbox import INSTALL, Sandbox, find_bubblewrap
 from agent.tools.shell import prelude
 from agent.workspace.paths import Workspace
 
-OWN = "config.toml"
-OF_PROJECT = Path(".dflash") / OWN
+OF_PROJECT = Path(".dflash") / "config.toml"
 
 
-def settings_for(folder: Path, paths: Paths, trust: Trust) -> tuple[Settings, tuple[str, ...]]:
-    """What holds in this folder, and what the user should know of it. Raises ConfigError."""
-    own, project = paths.config / OWN, folder / OF_PROJECT
+def settings_for(folder: Path, paths: Paths, trust: Trust) -> Loaded:
+    """What holds in this folder. Raises ConfigError."""
+    project = folder / OF_PROJECT
     if not project.is_file():
-        loaded = load_settings(own)
-    elif trust.allows(Thing(project, digest_of_files([project]))):
-        loaded = load_settings(own, project)
-    else:
-        loaded = load_settings(own)
-        left_out = f"{project} is left out: this folder is not trusted (--trust trusts it for one run)."
-        return loaded.settings, (*loaded.warnings, left_out)
-    return loaded.settings, loaded.warnings
+        return load_settings(paths.settings)
+    if trust.allows(Thing(project, digest_of_files([project]))):
+        return load_settings(paths.settings, project)
+    loaded = load_settings(paths.settings)
+    left_out = f"{project} is left out: this folder is not trusted (--trust trusts it for one run)."
+    return replace(loaded, warnings=(*loaded.warnings, left_out))
+
+
+def explain(folder: Path, paths: Paths, trust: Trust, env: Mapping[str, str], key: str) -> Sequence[str]:
+    """Raises ConfigError."""
+    loaded = with_environment(settings_for(folder, paths, trust), env)
+    return explained(loaded, key) if key else shown(loaded)
 
 
 def home_warning(folder: Path, env: Mapping[str, str]) -> tuple[str, ...]:

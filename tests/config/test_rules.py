@@ -64,7 +64,7 @@ def test_what_is_kept_for_a_project_holds_there_only_and_can_be_taken_back(files
         ("[permissions\n", "is not valid TOML"),
         ("permissions = 1\n", "must be a table"),
         ('[permissions]\nallow = "x"\n', "allow must be a list"),
-        ("[permissions]\nallowed = []\n", "'allowed'"),
+        ("[permissions]\nallowed = []\n", "permissions.allowed is not known"),
     ],
 )
 def test_a_broken_file_of_the_users_is_an_error_and_a_projects_a_note(files: Files, text: str, says: str) -> None:
