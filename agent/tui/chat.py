@@ -276,8 +276,11 @@ class Chat(Screen[None]):
     def _complete(self, text: str, cursor: int) -> Sequence[Offer]:
         if not text.startswith("/") or "\n" in text or cursor < len(text):
             return ()
-        found = self.commands.completions(text)
-        return [Offer(0, len(text), line, about, self._is_final(line)) for line, about in found if line != text]
+        found = [(line, about) for line, about in self.commands.completions(text) if line != text]
+        offers = [Offer(0, len(text), line, about, self._is_final(line)) for line, about in found]
+        if offers and (whole := self.commands.find(text[1:])):  # Enter runs what is written, not what begins like it
+            offers.insert(0, Offer(0, len(text), text, whole.summary, self._is_final(text)))
+        return offers
 
     def _is_final(self, line: str) -> bool:
         command = self.commands.find(line[1:])

@@ -381,6 +381,29 @@ async def test_tab_completes_a_command_and_its_argument():
         await until(pilot, lambda: "color is green" in notes(chat))
 
 
+@pytest.mark.parametrize("written", ["/mcp", "/servers"])
+async def test_enter_runs_the_command_that_is_written_and_not_one_that_begins_like_it(written: str):
+    heard: list[str] = []
+
+    def command(name: str, *aliases: str) -> Command:
+        async def run(argument: str):
+            heard.append(name)
+
+        return Command(name, "what", run, "[NAME]", aliases)
+
+    commands = Registry([command("mcp", "servers"), command("mcp-server"), command("servers-of-mine")])
+    async with screen(commands=commands) as (chat, pilot, _):
+        await write(pilot, written)
+        await until(pilot, lambda: chat.composer.menu.size.height > 1)
+        assert f"▸ {written} " in chat.composer.menu.render_line(0).text
+        await pilot.press("enter")
+        await until(pilot, lambda: heard == ["mcp"])
+        await write(pilot, written)
+        await until(pilot, lambda: chat.composer.menu.size.height > 1)
+        await pilot.press("down", "tab")
+        assert chat.composer.text.startswith(f"{written}-")
+
+
 async def test_a_command_may_speak_to_the_model_in_the_users_place():
     async def run(argument):
         return Ask(f"Make {argument}.")
