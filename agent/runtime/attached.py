@@ -18,6 +18,7 @@ from agent.runtime.probe import PROBE_TIMEOUT, NotAModelServer, health, inspect,
 
 LOADING_POLL = 0.5  # seconds
 RETURN_LIMIT = 30.0  # seconds; one that has answered before may be in the middle of a restart
+FRESH = 1.0  # seconds in which a lasting failure is not looked for again: one step asks more than once
 LOADING_LIMIT = 900.0  # seconds; 18 GB from a slow network disk take 6 minutes, a 503 for longer is no loading
 
 
@@ -38,6 +39,7 @@ class Attached:
         self._met = False  # it has answered in this run
         self._counts = True  # until it is known that it does not
         self._looking: asyncio.Task[Endpoint] | None = None
+        self._failed = (-FRESH, "")  # when, and why
 
     @property
     def state(self) -> ServerState:
@@ -53,6 +55,8 @@ class Attached:
         if self._state.endpoint is not None:
             return self._state.endpoint
         if self._looking is None or self._looking.done():
+            if asyncio.get_running_loop().time() - self._failed[0] < FRESH:
+                raise _lasting(self._failed[1])
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="server-look")
             # a failure is published; nobody may be left to await it
             self._looking.add_done_callback(lambda task: None if task.cancelled() else task.exception())
@@ -70,6 +74,8 @@ class Attached:
             endpoint = await self._returning() if self._met else await self._probe()
         except ServerUnavailable as error:
             self._become(ServerState("failed", why=str(error)))
+            if not error.retryable:
+                self._failed = (asyncio.get_running_loop().time(), str(error))
             raise
         self._met = self._counts = True
         sizes = [n for n in (self._ctx, endpoint.n_ctx) if n]

@@ -130,3 +130,14 @@ async def test_a_server_that_has_answered_before_is_waited_for_while_it_is_away(
     with FakeLlama(port=port, n_ctx=2048):
         assert (await again).n_ctx == 2048
     await attached.stop()
+
+
+async def test_who_asks_right_behind_a_lasting_failure_hears_it_and_nobody_is_asked_again() -> None:
+    looks: list[str] = []
+    async with answering(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") as url:
+        attached = Attached(url, {}, lambda state: looks.append(state.kind))
+        for _ in range(3):
+            with pytest.raises(ServerUnavailable, match="not a model server") as failure:
+                await attached.ensure_ready()
+            assert not failure.value.retryable
+    assert looks == ["starting", "failed"]
