@@ -16,7 +16,7 @@ from agent.core.changes import Changes
 from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
 from agent.core.forms import Forms
-from agent.core.history import History, fitting
+from agent.core.history import History, fitting, last_id
 from agent.core.loop import Turn, TurnResult, result_of
 from agent.core.notes import note_for
 from agent.core.permissions import Mode
@@ -25,6 +25,7 @@ from agent.core.record import Record
 from agent.core.rules import Rulebook
 from agent.core.spending import Spending, spending
 from agent.core.thinking import from_word, word
+from agent.core.usershell import UserShell
 from agent.core.waiting import Waiting, WaitingLine
 from agent.errors import AgentError, ContextOverflow
 from agent.events import (
@@ -66,7 +67,8 @@ class Session:
     """`past`: events of a resumed session. `can_ask`: someone is there to answer permission questions.
     `tools_json`: the canonical tool list, built once. `max_tokens`: output limit of one reply. `prefix`: what a resumed
     session began with; where that differs from `system` and `tools_json`, the model is told so. `late`: tools that are
-    not in that list, and what the model is to be told of them along with the newest message."""
+    not in that list, and what the model is to be told of them along with the newest message. `shell`: what runs the
+    commands that the user types."""
 
     def __init__(
         self,
@@ -90,6 +92,7 @@ class Session:
         counter: TokenCounter,
         thinking: bool | int | None = None,
         processes: Processes | None = None,
+        shell: Tool | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.can_ask = can_ask
@@ -109,13 +112,14 @@ class Session:
         self._endpoint: Endpoint | None = None
         seen = (*past, SettingsChanged("mode", mode))
         self._compactor = Compactor(self, self._history, model, counter, self.publish, clock, seen)
-        self._last_id = _last_id(past)
+        self._last_id = last_id(past)
         self._approvals = Approvals(self.publish)
         self.forms, self._late = Forms(self.publish), late
         self.changes = Changes(checkpoints, self.publish, lambda: self.running)
         book = rules or Rulebook()
         self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes, late)
         self._waiting = WaitingLine(self.publish)
+        self.shell = UserShell(shell, book, self.publish, clock, self._bus)
         self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
         self.read: int | None = None  # tokens that were read ahead; None: none
@@ -215,6 +219,10 @@ class Session:
             self._prefix = self._now
         self.publish(SettingsChanged("thinking", word(thinking)))
 
+    def tell_system(self, system: str) -> None:
+        """What would stand at the beginning by now: told along with the next message, for that itself stays."""
+        self._now = replace(self._now, system=system)
+
     async def compact(self, focus: str = "") -> Compacted | None:
         """Shortens the conversation, after the running turn if there is one. None where it would not become shorter.
         Raises AgentError when it was stopped or no summary could be had; nothing is lost then."""
@@ -240,6 +248,7 @@ class Session:
     async def close(self) -> None:
         if self._ahead is not None:
             self._ahead.cancel()
+        await self.shell.stop()
         if not self._runner.done():
             await self.cancel()
             self._runner.cancel()
@@ -379,8 +388,3 @@ class Session:
 
 def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
     return isinstance(event, SettingsChanged) and event.key == key
-
-
-def _last_id(past: Sequence[DurableEvent]) -> int:
-    ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
-    return max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)

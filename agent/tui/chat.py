@@ -25,7 +25,7 @@ from agent.tui.approval import Approval
 from agent.tui.choices import Choices
 from agent.tui.commands import screen_commands
 from agent.tui.completion import Offer
-from agent.tui.composer import Composer
+from agent.tui.composer import SHELL, Composer
 from agent.tui.docks import Docks
 from agent.tui.gauge import Gauge
 from agent.tui.keyboard import Keyboard
@@ -214,10 +214,19 @@ class Chat(Screen[None]):
             self.take(message.text, queued=message.queued)
 
     def take(self, text: str, *, queued: bool) -> None:
-        if written := self.commands.read(text):
+        if text.startswith(SHELL):
+            self._run_in_shell(text.removeprefix(SHELL))
+        elif written := self.commands.read(text):
             self._command(*written)
         else:
             self._say(Ask(text), queued=queued)
+
+    def _run_in_shell(self, command: str) -> None:
+        try:
+            if self.session is not None:
+                self.session.shell.run(command)
+        except AgentError as error:
+            self._note(str(error), "warning")
 
     def _say(self, ask: Ask, *, queued: bool) -> None:
         if self.session is None:
@@ -299,7 +308,9 @@ class Chat(Screen[None]):
     @on(Approval.Stop)
     @on(Keyboard.Stop)
     def action_stop(self) -> None:
-        if self.session is not None and self.session.running:
+        if self.session is not None and self.session.shell.running:
+            self.spawn(asyncio.get_running_loop().create_task(self.session.shell.stop()))
+        elif self.session is not None and self.session.running:
             self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
         elif not self.composer.text:
             self.choices.escaped()
@@ -327,19 +338,15 @@ class Chat(Screen[None]):
 
     @on(Composer.Changed)
     def _written(self) -> None:
-        if self.docks.question.asked and self.docks.question.asked.options and not self.composer.text:
-            self.docks.question.focus()
+        if not self.composer.text:
+            self.docks.emptied()
 
     @on(Approval.Stray)
     @on(Question.Stray)
     def _stray(self, message: Approval.Stray | Question.Stray) -> None:
         if isinstance(message, Question.Stray):
             self.composer.focus()
-        self.composer.last_key = time.monotonic()
-        if message.key == "backspace":
-            self.composer.action_delete_left()
-        elif message.character:
-            self.composer.insert(message.character)
+        self.composer.stray(message.key, message.character)
 
     def action_interrupt(self) -> None:
         """Ctrl+C: copies a selection, else stops the turn, else clears the text, else quits when pressed twice. The
@@ -349,7 +356,8 @@ class Chat(Screen[None]):
             self.clear_selection()
             return
         now = time.monotonic()
-        if self.session is not None and self.session.running and now - self._stopped > TWICE:
+        busy = self.session is not None and (self.session.running or self.session.shell.running)
+        if busy and now - self._stopped > TWICE:
             self._stopped = now
             self.action_stop()
         elif self.composer.text:

@@ -74,6 +74,7 @@ class Parts:
         self.model = LateModel(self._client, self.server.suspect, self.server.totals)
         self._warming: asyncio.Task[Any] | None = None
         self._asking: asyncio.Task[None] | None = None
+        self._instructions = ""
         self.mcp = self._pool()
 
     @property
@@ -126,10 +127,8 @@ class Parts:
         from agent.model.calls import LenientCalls
         from agent.model.tokens import Tokens
         from agent.prompt.instructions import Instructions, byte_limit
-        from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
         from agent.tools.skill import SkillTool
-        from agent.wiring.mcp import results_folder
         from agent.wiring.wall import sandbox_for
 
         if self.session is None and self.server.profile and self.server.profile.note:
@@ -137,11 +136,11 @@ class Parts:
         instructions = Instructions(self.options.folder, self.paths.config, byte_limit(self.context))
         if instructions.cut:
             self.start_notes.append(f"Too long for the context and cut: {', '.join(map(str, instructions.cut))}.")
+        self._instructions = instructions.text
         extensions = self._extensions()
-        lent = tuple(Path(os.path.realpath(s.folder)) for s in extensions.book.found.skills)
         listed, reach = self.mcp.open_conversation()
         own = build_tools(
-            replace(self.workspace, lent=(*lent, results_folder(self.paths))),
+            replace(self.workspace, lent=extensions.lent),
             self.env,
             self.paths.logs,
             self.book,
@@ -157,7 +156,7 @@ class Parts:
             model=self.model,
             tools=tools,
             tools_json=tool_schemas(tools, listed),
-            system=build_system_prompt(self.options.folder, extensions.book.introduction(), instructions.text),
+            system=self._system(extensions),
             journal=journal,
             clock=SystemClock(),
             reader=LenientCalls(),
@@ -173,24 +172,54 @@ class Parts:
             processes=self.book,
             counter=Tokens(self.server.ensure_ready, self.model.count, _encoding),
             thinking=self.server.profile.thinking if self.server.profile else None,
+            shell=self._shell() if self.can_ask else None,
         )
         self.session.server_changed(self.server.state)
         self.book.on_change = self._processes_changed
         self._processes_changed(self.book.list())
         self._warming = asyncio.get_running_loop().create_task(self._warm())
-        self._start_servers(self.session)
+        self.mcp.start()
+        self._ask_trust(self.session, extensions)
         return self.session
 
-    def _start_servers(self, session: Session) -> None:
-        from agent.wiring.mcp import ask_approvals, left_out
+    def _shell(self) -> Tool:
+        """For what the user types: its folder and variables are not the model's, and no sandbox is around it."""
+        from agent.tools.bash import Bash
 
-        self.mcp.start()
+        return Bash(self.workspace, self.env, self.paths.logs, self.book, PATIENCE)
+
+    def _system(self, extensions: Extensions) -> str:
+        from agent.prompt.system import build_system_prompt
+
+        return build_system_prompt(self.options.folder, extensions.book.introduction(), self._instructions)
+
+    def _ask_trust(self, session: Session, extensions: Extensions) -> None:
+        from agent.wiring.brought import ask, brought, left_out
+
+        for fault in self.mcp.configured.faults:
+            self._notice("warning", fault)
+        things = brought(self.options.folder, extensions, self.mcp, self.trust)
         if self._asking is not None:
             self._asking.cancel()
         if self.can_ask:
-            self._asking = asyncio.get_running_loop().create_task(ask_approvals(self.mcp, session))
-        for fault in (*self.mcp.configured.faults, "" if self.can_ask else left_out(self.mcp)):
-            self._notice("warning", fault)
+            asking = ask(session, things, self.trust, self._let_in, self._notice)
+            self._asking = asyncio.get_running_loop().create_task(asking)
+        elif things:
+            self.start_notes.append(left_out(things))
+
+    def _let_in(self) -> None:
+        """What has come to be trusted counts; settings do from the next conversation on."""
+        from agent.wiring.wall import settings_for
+
+        loaded = settings_for(self.options.folder, self.paths, self.trust)
+        self.settings = loaded.settings
+        self._notice("warning", "\n".join(loaded.warnings))
+        self.mcp.start()
+        self._extensions()
+
+    def _skills_changed(self) -> None:
+        if self.session is not None and self.extensions is not None:
+            self.session.tell_system(self._system(self.extensions))
 
     def _checkpoints(self, session_id: str) -> Checkpoints:
         from agent.workspace.checkpoints import Checkpoints, place_of
@@ -227,7 +256,8 @@ class Parts:
         return self.session
 
     def _extensions(self) -> Extensions:
-        """Built once; a further session looks anew at what there is."""
+        """Built once; whoever asks again looks anew at what there is."""
+        from agent.wiring.mcp import results_folder
         from agent.wiring.skills import Extensions
 
         if self.extensions is None:
@@ -239,12 +269,13 @@ class Parts:
                 context=self.context,
                 mode=lambda: self.opened().mode,
                 holds=self._holds,
+                registry=self.registry,
+                changed=self._skills_changed,
             )
-            self.registry.add(*self.extensions.own_commands(self.registry))
+            self.extensions.lent.append(results_folder(self.paths))
             self.start_notes += self.extensions.start_notes()
         else:
-            self.extensions.book.refresh()
-        self.registry.add(*self.extensions.commands())
+            self.extensions.look_anew()
         return self.extensions
 
     def _holds(self, text: str) -> bool:
