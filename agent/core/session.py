@@ -269,7 +269,7 @@ class Session:
         )
 
     async def mend_tools(self) -> bool:
-        """The one case in which the beginning changes: the server could do nothing with it."""
+        """The beginning changes, for the server could do nothing with it."""
         found = await self._late.mend(self._prefix.tools) if self._late else None
         if found is not None:
             self._prefix = self._now = replace(self._prefix, tools=found[0])
@@ -366,6 +366,9 @@ class Session:
         self._running = task
 
     def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
+        if tools := self._late.reach(self._prefix.tools) if self._late else "":
+            self._prefix, self._now = replace(self._prefix, tools=tools), replace(self._now, tools=tools)
+            self.publish(Notice("info", "Tools that reach MCP servers were added; the beginning is read anew, once."))
         told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))
         told = (*told, self._late.notes() if self._late else "")
         if any(told):
