@@ -151,9 +151,9 @@ class Session:
         """Does it stand in what the model sees?"""
         return any(text in m.text for m in self._history.view())
 
-    def submit(self, text: str, *, shown: str = "", allowed: Sequence[str] = ()) -> None:
+    def submit(self, text: str, *, shown: str = "", allowed: Sequence[str] = (), points: Sequence[str] = ()) -> None:
         """Starts a turn, or queues it behind the running one; the arguments are the fields of `Waiting`."""
-        self._waiting.add(Waiting(text, shown, tuple(allowed)))
+        self._waiting.add(Waiting(text, shown, tuple(allowed), tuple(points)))
         if self._ahead is not None:
             self._ahead.cancel()
         if self.running:
@@ -341,7 +341,7 @@ class Session:
     async def _one_turn(self, said: Waiting) -> TurnResult:
         self.turn += 1
         started = self._clock.monotonic()
-        self._add_user(said.text, steered=False, shown=said.shown)
+        self._add_user(said.text, steered=False, shown=said.shown, points=said.points)
         self._waiting.show()
         turn = Turn(
             self, self._model, self._dispatch, self._history, self.publish, self._clock, self._reader, self._max_steps
@@ -365,7 +365,7 @@ class Session:
         """What a stop would stop."""
         self._running = task
 
-    def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
+    def _add_user(self, text: str, *, steered: bool, shown: str = "", points: tuple[str, ...] = ()) -> None:
         if tools := self._late.reach(self._prefix.tools) if self._late else "":
             self._prefix, self._now = replace(self._prefix, tools=tools), replace(self._now, tools=tools)
             self.publish(Notice("info", "Tools that reach MCP servers were added; the beginning is read anew, once."))
@@ -373,7 +373,7 @@ class Session:
         told = (*told, self._late.notes() if self._late else "")
         if any(told):
             text, shown = "\n\n".join(filter(None, (text, *told))), shown or text
-        message = UserMessage(self.new_id(), text, shown)
+        message = UserMessage(self.new_id(), text, shown, points)
         self._history.add(message)
         self.publish(TurnStarted(self.turn, message, steered))
 
