@@ -4,7 +4,7 @@ lost or doubled any of its lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from agent.errors import ContextOverflow
 from agent.events import (
@@ -124,3 +124,9 @@ def fitting(events: Iterable[DurableEvent]) -> Iterator[DurableEvent]:
             waiting = [c.id for c in event.message.calls]
             names |= {c.id: c.name for c in event.message.calls}
         yield event
+
+
+def last_id(past: Sequence[DurableEvent]) -> int:
+    """The highest number that a message of this past has."""
+    ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
+    return max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)

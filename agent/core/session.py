@@ -16,8 +16,9 @@ from agent.core.changes import Changes
 from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
 from agent.core.forms import Forms
-from agent.core.history import History, fitting
+from agent.core.history import History, fitting, last_id
 from agent.core.loop import Turn, TurnResult, result_of
+from agent.core.mentions import NOTHING, Beside, Mentions
 from agent.core.notes import note_for
 from agent.core.permissions import Mode
 from agent.core.prefix import news
@@ -51,6 +52,7 @@ from agent.protocols import (
     Clock,
     Journal,
     LateTools,
+    Mentionable,
     ModelClient,
     ModelRequest,
     Processes,
@@ -66,7 +68,8 @@ class Session:
     """`past`: events of a resumed session. `can_ask`: someone is there to answer permission questions.
     `tools_json`: the canonical tool list, built once. `max_tokens`: output limit of one reply. `prefix`: what a resumed
     session began with; where that differs from `system` and `tools_json`, the model is told so. `late`: tools that are
-    not in that list, and what the model is to be told of them along with the newest message."""
+    not in that list, and what the model is to be told of them along with the newest message. `mentionable`: what a
+    message may mention by `@name`."""
 
     def __init__(
         self,
@@ -90,6 +93,7 @@ class Session:
         counter: TokenCounter,
         thinking: bool | int | None = None,
         processes: Processes | None = None,
+        mentionable: Sequence[Mentionable] = (),
     ) -> None:
         self.mode: Mode = mode
         self.can_ask = can_ask
@@ -109,12 +113,13 @@ class Session:
         self._endpoint: Endpoint | None = None
         seen = (*past, SettingsChanged("mode", mode))
         self._compactor = Compactor(self, self._history, model, counter, self.publish, clock, seen)
-        self._last_id = _last_id(past)
+        self._last_id = last_id(past)
         self._approvals = Approvals(self.publish)
         self.forms, self._late = Forms(self.publish), late
         self.changes = Changes(checkpoints, self.publish, lambda: self.running)
         book = rules or Rulebook()
         self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes, late)
+        self.mentions = Mentions(mentionable, self._dispatch.look)
         self._waiting = WaitingLine(self.publish)
         self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
@@ -295,12 +300,14 @@ class Session:
     def steering(self) -> bool:
         return self._waiting.steering
 
-    def take_steering(self) -> bool:
-        if not (text := self._waiting.take_steering()):
-            return False
-        self._add_user(text, steered=True)
-        self._waiting.show()
-        return True
+    async def take_steering(self) -> bool:
+        while text := self._waiting.words:
+            beside = await self.mentions.beside(text)
+            if text == self._waiting.words:  # nothing was added or taken back meanwhile
+                self._add_user(self._waiting.take_steering(), steered=True, beside=beside)
+                self._waiting.show()
+                return True
+        return False
 
     def publish(self, event: Event) -> None:
         if isinstance(event, Compacted):
@@ -332,13 +339,16 @@ class Session:
     async def _one_turn(self, said: Waiting) -> TurnResult:
         self.turn += 1
         started = self._clock.monotonic()
-        self._add_user(said.text, steered=False, shown=said.shown)
+        beside = await self.mentions.watched(said.shown or said.text, self._watch)
+        self._add_user(said.text, steered=False, shown=said.shown, beside=beside or NOTHING)
         self._waiting.show()
         turn = Turn(
             self, self._model, self._dispatch, self._history, self.publish, self._clock, self._reader, self._max_steps
         )
         turn.tally.rules = self._dispatch.rules(said.allowed)
         self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
+        if beside is None:  # it was stopped while it was being looked up
+            self._running.cancel()
         await asyncio.wait([self._running])
         result = result_of(self._running)
         self._running = None
@@ -356,14 +366,15 @@ class Session:
         """What a stop would stop."""
         self._running = task
 
-    def _add_user(self, text: str, *, steered: bool, shown: str = "") -> None:
+    def _add_user(self, text: str, *, steered: bool, shown: str = "", beside: Beside = NOTHING) -> None:
         told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))
-        told = (*told, self._late.notes() if self._late else "")
+        told = (beside.text, *told, self._late.notes() if self._late else "")
         if any(told):
             text, shown = "\n\n".join(filter(None, (text, *told))), shown or text
         message = UserMessage(self.new_id(), text, shown)
         self._history.add(message)
-        self.publish(TurnStarted(self.turn, message, steered))
+        for event in (TurnStarted(self.turn, message, steered), *beside.said):
+            self.publish(event)
 
     def _begin_epoch(self) -> None:
         """All is read anew, so what stands at the beginning may be brought up to date."""
@@ -379,8 +390,3 @@ class Session:
 
 def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
     return isinstance(event, SettingsChanged) and event.key == key
-
-
-def _last_id(past: Sequence[DurableEvent]) -> int:
-    ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
-    return max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)

@@ -29,6 +29,7 @@ from agent.tui.composer import Composer
 from agent.tui.docks import Docks
 from agent.tui.gauge import Gauge
 from agent.tui.keyboard import Keyboard
+from agent.tui.mentions import MentionOffers
 from agent.tui.picture import Answer as Reply
 from agent.tui.picture import Picture
 from agent.tui.pump import Pump
@@ -84,6 +85,8 @@ class Chat(Screen[None]):
         self.commands = commands
         self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
         composer.complete = self._complete
+        commands.changed = composer.offer
+        self._mentions = MentionOffers(lambda: self.session and self.session.mentions, composer.offer, self.spawn)
         composer.take_back = self._take_back
         self.session: Session | None = None
         self._unsent: list[Ask] = []
@@ -215,7 +218,7 @@ class Chat(Screen[None]):
 
     def take(self, text: str, *, queued: bool) -> None:
         if written := self.commands.read(text):
-            self._command(*written)
+            self.spawn(asyncio.get_running_loop().create_task(self._run(*written)))
         else:
             self._say(Ask(text), queued=queued)
 
@@ -229,13 +232,10 @@ class Chat(Screen[None]):
         else:
             self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed)
 
-    def _command(self, command: Command | None, name: str, argument: str) -> None:
-        if command is None:
+    async def _run(self, command: Command | None, name: str, argument: str) -> None:
+        if (command := command or await self.commands.arriving(name)) is None:
             self._note(f"There is no command /{name}; /help lists them.", "warning")
-        else:
-            self.spawn(asyncio.get_running_loop().create_task(self._run(command, argument)))
-
-    async def _run(self, command: Command, argument: str) -> None:
+            return
         try:
             await self._answer(await command.run(argument))
         except AgentError as error:
@@ -274,17 +274,19 @@ class Chat(Screen[None]):
         return Said(f"The last answer was copied ({len(said):,} characters).")
 
     def _complete(self, text: str, cursor: int) -> Sequence[Offer]:
+        if (offers := self._mentions(text, cursor)) is not None:
+            return offers
         if not text.startswith("/") or "\n" in text or cursor < len(text):
             return ()
         found = [(line, about) for line, about in self.commands.completions(text) if line != text]
-        offers = [Offer(0, len(text), line, about, self._is_final(line)) for line, about in found]
+        offers = [Offer(0, len(text), line, about, self._is_final(line), line.endswith("=")) for line, about in found]
         if offers and (whole := self.commands.find(text[1:])):  # Enter runs what is written, not what begins like it
             offers.insert(0, Offer(0, len(text), text, whole.summary, self._is_final(text)))
         return offers
 
     def _is_final(self, line: str) -> bool:
-        command = self.commands.find(line[1:])
-        return " " in line or command is None or not command.usage
+        command = self.commands.find(line[1:].partition(" ")[0])
+        return (" " in line and "=" not in line) or command is None or not command.usage
 
     def _mode_changed(self) -> None:
         if not shows_mode(self.gauge, self.status.label, time.monotonic(), self.status.size.width):

@@ -10,7 +10,7 @@ from agent.commands.general import help_command
 KEYS = """Enter send · Shift+Enter or Ctrl+J newline · Esc stop the turn · Ctrl+C clear, twice quits
 Up/Down what you said before · Shift+Tab permission mode · Ctrl+O unfold all · PageUp/PageDown scroll
 While it works: Enter steers after the current tool, Alt+Enter queues, Up in an empty line takes back what waits
-Tab completes · Ctrl+G your editor
+Tab completes · @ mentions a file or an MCP server's resource · Ctrl+G your editor
 """
 
 

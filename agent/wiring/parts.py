@@ -8,7 +8,7 @@ import logging
 import logging.handlers
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from agent.config.trust import Trust
 from agent.core.permissions import Mode
 from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, Event, Notice, Process, ProcessesChanged, ServerChanged
-from agent.protocols import Checkpoints, Journal, ModelClient, Tool
+from agent.protocols import Checkpoints, Journal, Mentionable, ModelClient, Tool
 from agent.speech import tell
 from agent.wiring.options import Options
 
@@ -48,8 +48,11 @@ class Parts:
     def __init__(self, options: Options, env: Mapping[str, str], *, can_ask: bool) -> None:
         from agent.store.archive import FileArchive
         from agent.tools.jobs import ProcessBook
+        from agent.tools.mcp.results import Results
         from agent.wiring.choice import ServerChoice
         from agent.wiring.late import LateModel
+        from agent.wiring.mcp import results_folder
+        from agent.wiring.offerings import Offerings
         from agent.wiring.rules import rulebook
         from agent.wiring.wall import home_warning, settings_for
         from agent.workspace.paths import Workspace
@@ -64,6 +67,7 @@ class Parts:
         self.archive = FileArchive(self.paths.sessions)
         self.workspace = Workspace(options.folder, options.extra)
         self.book = ProcessBook()
+        self.book.on_change = self._processes_changed
         self.can_ask = can_ask
         self.session: Session | None = None
         self.server = ServerChoice(options, self.paths, env, self._publish)
@@ -75,6 +79,8 @@ class Parts:
         self._warming: asyncio.Task[Any] | None = None
         self._asking: asyncio.Task[None] | None = None
         self.mcp = self._pool()
+        ask = self.opened if can_ask else None
+        self.offerings = Offerings(self.mcp, Results(results_folder(self.paths)), self.registry, ask)
 
     @property
     def context(self) -> int:
@@ -171,15 +177,21 @@ class Parts:
             max_tokens=self._reply_limit(),
             prefix=self.archive.prefix(journal.session_id) if past else None,
             processes=self.book,
+            mentionable=self._mentionable(own),
             counter=Tokens(self.server.ensure_ready, self.model.count, _encoding),
             thinking=self.server.profile.thinking if self.server.profile else None,
         )
         self.session.server_changed(self.server.state)
-        self.book.on_change = self._processes_changed
         self._processes_changed(self.book.list())
         self._warming = asyncio.get_running_loop().create_task(self._warm())
         self._start_servers(self.session)
         return self.session
+
+    def _mentionable(self, own: Sequence[Tool]) -> tuple[Mentionable, ...]:
+        from agent.tools.mention import Files
+
+        tools = {tool.name: tool for tool in own}
+        return Files(self.workspace, tools["read"], tools["list"], self.rules.hides), self.offerings.resources
 
     def _start_servers(self, session: Session) -> None:
         from agent.wiring.mcp import ask_approvals, left_out
@@ -347,6 +359,7 @@ class Parts:
                 await asyncio.wait([task])
         for process in self.book.list():
             tell(f"Stopped with this session: {process.command} (pid {', '.join(map(str, process.pids))}).")
+        await self.offerings.close()
         remaining, _ = await asyncio.gather(self.book.stop_all(), self.mcp.close())
         if remaining:
             tell(f"Could not be stopped: {named(remaining)}.")

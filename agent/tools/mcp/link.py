@@ -12,7 +12,7 @@ import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.client import ConnectMode
 from mcp.client.session import ClientRequestContext, IncomingMessage
-from mcp.client.subscriptions import PromptsListChanged, ToolsListChanged
+from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent.config.foreign import mapping
@@ -234,22 +234,27 @@ class OpenLink:
             return
         tools = bool(offers.tools and offers.tools.list_changed)
         prompts = bool(offers.prompts and offers.prompts.list_changed)
-        if not (tools or prompts):
+        resources = bool(offers.resources and offers.resources.list_changed)
+        if not (tools or prompts or resources):
             return
         while True:
             with contextlib.suppress(*FOREIGN):
-                async with self.client.listen(tools_list_changed=tools, prompts_list_changed=prompts) as events:
+                async with self.client.listen(
+                    tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+                ) as events:
                     async for event in events:
                         self._tell(event)
             await asyncio.sleep(RELISTEN)
             self._changed.put_nowait("tools")
+            self._changed.put_nowait("prompts")
+            self._changed.put_nowait("resources")
 
     def _tell(self, event: object) -> None:
         if isinstance(event, ToolsListChanged | types.ToolListChangedNotification):
             self._changed.put_nowait("tools")
         elif isinstance(event, PromptsListChanged | types.PromptListChangedNotification):
             self._changed.put_nowait("prompts")
-        elif isinstance(event, types.ResourceListChangedNotification):
+        elif isinstance(event, ResourcesListChanged | types.ResourceListChangedNotification):
             self._changed.put_nowait("resources")
 
     async def _message(self, message: IncomingMessage) -> None:
