@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from agent.forms import FormAsked, FormSettled
 from agent.messages import AssistantMessage, Message, Timings, ToolMessage, Usage, UserMessage
+from agent.processes import Process, ShellEnded, ShellStarted
 from agent.progress import Phase
 
 Outcome: TypeAlias = Literal["done", "interrupted", "failed", "limit", "denied"]
@@ -250,21 +251,6 @@ class ToolProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
-    """A command that was started and still runs. `ports`: where it listens. `asks`: the lines at which it waits for
-    the user; None: it waits for nobody. `keys`: it takes single keys rather than lines. `hidden`: what is typed there
-    is not to be shown."""
-
-    id: str
-    command: str
-    pids: tuple[int, ...]
-    ports: tuple[int, ...] = ()
-    asks: str | None = None
-    keys: bool = False
-    hidden: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ProcessesChanged:
     """All that runs in the background, and what waits for the user's input."""
 
@@ -364,6 +350,8 @@ DurableEvent: TypeAlias = (
     | Compacted
     | TurnEnded
     | FilesRestored
+    | ShellStarted
+    | ShellEnded
     | SettingsChanged
 )
 TransientEvent: TypeAlias = (
@@ -396,5 +384,7 @@ DURABLE = (
     Compacted,
     TurnEnded,
     FilesRestored,
+    ShellStarted,
+    ShellEnded,
     SettingsChanged,
 )

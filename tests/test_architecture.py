@@ -9,22 +9,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-VOCABULARY = {"messages", "mcp_servers", "forms", "progress", "survey", "events", "errors", "protocols", "codec"}
+VOCABULARY = {
+    *("messages", "mcp_servers", "forms", "processes", "progress", "survey", "events", "errors", "protocols", "codec"),
+}
 MAY_IMPORT: dict[str, set[str]] = {
     "messages": set(),
     "errors": set(),
     "forms": set(),
     "mcp_servers": set(),
+    "processes": set(),
     "progress": set(),
     "survey": set(),
     "speech": set(),
     "globs": set(),
-    "events": {"messages", "forms", "progress", "errors"},
+    "events": {"messages", "forms", "processes", "progress", "errors"},
     "protocols": {"messages", "progress", "survey", "events", "errors"},
     "codec": {"messages", "events", "errors"},
     "config": {"errors"},
     "workspace": {"errors", "globs"},
-    "core": {"messages", "forms", "events", "errors", "protocols", "globs"},
+    "core": {"messages", "forms", "processes", "events", "errors", "protocols", "globs"},
     "tools": {"mcp_servers", "messages", "errors", "protocols", "workspace", "config", "globs"},
     "prompt": {"messages", "errors", "protocols", "workspace", "config"},
     "model": {"messages", "events", "errors", "protocols", "config"},

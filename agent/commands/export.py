@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from agent.events import AssistantAdded, CallPlanned, Compacted, DurableEvent, ResultAdded, TurnEnded, TurnStarted
+from agent.events import (
+    AssistantAdded,
+    CallPlanned,
+    Compacted,
+    DurableEvent,
+    ResultAdded,
+    ShellEnded,
+    TurnEnded,
+    TurnStarted,
+)
 
 
 def markdown(events: Iterable[DurableEvent]) -> str:
@@ -25,6 +34,8 @@ def _parts(events: Iterable[DurableEvent]) -> Iterator[str]:
             case ResultAdded():
                 plan = plans.pop(event.call_id, None)
                 yield _call(plan, event)
+            case ShellEnded(command=command, text=text):
+                yield f"### ! (you)\n\n{fenced(command, 'sh')}\n\n{fenced(text)}"
             case Compacted(summary=summary):
                 yield f"## Compacted\n\n{summary}"
             case TurnEnded(outcome=outcome, detail=detail) if outcome != "done":

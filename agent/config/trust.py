@@ -56,11 +56,11 @@ class Trust:
     def allows(self, thing: Thing) -> bool:
         return self.verdict(thing) == "allowed"
 
-    def settle(self, thing: Thing, *, allowed: bool) -> bool:
-        """Remembers an answer. False: it could not be written and counts for this run only."""
+    def settle(self, thing: Thing, *, allowed: bool, remember: bool = True) -> bool:
+        """Takes an answer. False: it could not be written, or was not to be, and counts for this run only."""
         entry = {"digest": thing.digest, "allowed": allowed}
         self._said[thing.key] = entry
-        return self._change(lambda entries: entries | {thing.key: entry})
+        return remember and self._change(lambda entries: entries | {thing.key: entry})
 
     def forget(self, thing: Thing) -> bool:
         """It will be asked about again."""

@@ -24,6 +24,7 @@ from agent.events import (
     QueueChanged,
     ResultAdded,
     ServerChanged,
+    ShellEnded,
     StepStarted,
     TextDelta,
     ThinkingDelta,
@@ -31,6 +32,7 @@ from agent.events import (
     TurnEnded,
 )
 from agent.forms import FormAsked, FormSettled
+from agent.processes import SHELL_CALL
 
 
 class Subscription:
@@ -136,12 +138,13 @@ def _closes(event: Event, old: Event) -> bool:
         case AssistantAdded():
             return isinstance(old, _REPLY)
         case TurnEnded():
-            return not isinstance(old, ServerChanged | QueueChanged | ProcessesChanged | FormAsked)
+            beside = isinstance(old, ToolProgress) and old.call_id.startswith(SHELL_CALL)
+            return not beside and not isinstance(old, ServerChanged | QueueChanged | ProcessesChanged | FormAsked)
         case PermissionSettled():
             return isinstance(old, PermissionAsked) and old.plan.call_id == event.call_id
         case FormSettled():
             return isinstance(old, FormAsked) and old.request_id == event.request_id
-        case ResultAdded():
+        case ResultAdded() | ShellEnded():
             return isinstance(old, ToolProgress | QuestionAsked) and old.call_id == event.call_id
         case ServerChanged():
             return isinstance(old, ServerChanged)

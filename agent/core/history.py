@@ -4,7 +4,7 @@ lost or doubled any of its lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Set
 
 from agent.errors import ContextOverflow
 from agent.events import (
@@ -90,6 +90,12 @@ class History:
         return len(self._messages)
 
 
+def last_id(past: Iterable[DurableEvent]) -> int:
+    """The highest number of a message so far."""
+    ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
+    return max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
+
+
 def fitting(events: Iterable[DurableEvent]) -> Iterator[DurableEvent]:
     """`events` of a journal without those that do not fit the ones before them: a line twice, what belongs to no turn
     or to no open call. A call that never got its result gets one before the conversation goes on."""
@@ -124,9 +130,3 @@ def fitting(events: Iterable[DurableEvent]) -> Iterator[DurableEvent]:
             waiting = [c.id for c in event.message.calls]
             names |= {c.id: c.name for c in event.message.calls}
         yield event
-
-
-def last_id(past: Sequence[DurableEvent]) -> int:
-    """The highest number that a message of this past has."""
-    ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
-    return max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)

@@ -26,6 +26,7 @@ from agent.core.record import Record
 from agent.core.rules import Rulebook
 from agent.core.spending import Spending, spending
 from agent.core.thinking import from_word, word
+from agent.core.usershell import UserShell
 from agent.core.waiting import Waiting, WaitingLine
 from agent.errors import AgentError, ContextOverflow
 from agent.events import (
@@ -69,7 +70,7 @@ class Session:
     `tools_json`: the canonical tool list, built once. `max_tokens`: output limit of one reply. `prefix`: what a resumed
     session began with; where that differs from `system` and `tools_json`, the model is told so. `late`: tools that are
     not in that list, and what the model is to be told of them along with the newest message. `mentionable`: what a
-    message may mention by `@name`."""
+    message may mention by `@name`. `shell`: what runs the commands that the user types."""
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class Session:
         thinking: bool | int | None = None,
         processes: Processes | None = None,
         mentionable: Sequence[Mentionable] = (),
+        shell: Tool | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.can_ask = can_ask
@@ -105,7 +107,7 @@ class Session:
         self._thinking = next((from_word(e.value) for e in reversed(past) if _is(e, "thinking")), thinking)
         self._now = Prefix(system, tools_json, bool(self._thinking))
         self._prefix = prefix or self._now
-        self._reading = Reading(held(past))
+        self._reading, self._last_id = Reading(held(past)), last_id(past)
         self._journal, self._clock, self._reader = journal, clock, reader
         self._record = Record(journal, clock, self._complain, prefix)
         self._max_steps, self.max_tokens = max_steps, max_tokens
@@ -113,7 +115,6 @@ class Session:
         self._endpoint: Endpoint | None = None
         seen = (*past, SettingsChanged("mode", mode))
         self._compactor = Compactor(self, self._history, model, counter, self.publish, clock, seen)
-        self._last_id = last_id(past)
         self._approvals = Approvals(self.publish)
         self.forms, self._late = Forms(self.publish), late
         self.changes = Changes(checkpoints, self.publish, lambda: self.running)
@@ -121,6 +122,7 @@ class Session:
         self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes, late)
         self.mentions = Mentions(mentionable, self._dispatch.look)
         self._waiting = WaitingLine(self.publish)
+        self.shell = UserShell(shell, book, self.publish, clock, self._bus)
         self._running: asyncio.Task[Any] | None = None
         self._ahead: asyncio.Task[None] | None = None
         self.read: int | None = None  # tokens that were read ahead; None: none
@@ -220,6 +222,10 @@ class Session:
             self._prefix = self._now
         self.publish(SettingsChanged("thinking", word(thinking)))
 
+    def tell_system(self, system: str) -> None:
+        """What would stand at the beginning by now: told along with the next message, for that itself stays."""
+        self._now = replace(self._now, system=system)
+
     async def compact(self, focus: str = "") -> Compacted | None:
         """Shortens the conversation, after the running turn if there is one. None where it would not become shorter.
         Raises AgentError when it was stopped or no summary could be had; nothing is lost then."""
@@ -245,6 +251,7 @@ class Session:
     async def close(self) -> None:
         if self._ahead is not None:
             self._ahead.cancel()
+        await self.shell.stop()
         if not self._runner.done():
             await self.cancel()
             self._runner.cancel()

@@ -32,10 +32,10 @@ class Custom:
 
 @dataclass(frozen=True, slots=True)
 class Customs:
-    """`commands`: nearest first, each name once. `untrusted`: files of a project that nobody has trusted."""
+    """`commands`: nearest first, each name once. `untrusted`: those of a project that nobody has trusted, unread."""
 
     commands: tuple[Custom, ...] = ()
-    untrusted: tuple[Path, ...] = ()
+    untrusted: tuple[Custom, ...] = ()
     notes: tuple[Note, ...] = ()
 
 
@@ -48,12 +48,12 @@ def command_roots(folder: Path, config: Path, home: Path | None) -> tuple[Root, 
 def find_commands(searched: Iterable[Root], trust: Trust) -> Customs:
     """Never raises: what cannot be read becomes a note."""
     named: dict[str, Custom] = {}
-    untrusted: list[Path] = []
+    untrusted: list[Custom] = []
     notes: list[Note] = []
     for root in searched:
         for file in _files(root.folder):
             if root.scope == "project" and not trust.allows(thing_of_file(file)):
-                untrusted.append(file)
+                untrusted.append(Custom(_name(file, root.folder) or file.stem, "", "", file))
                 continue
             command = _read(file, root.folder, notes)
             if command is not None and command.name not in named:
@@ -86,9 +86,13 @@ def _read(file: Path, root: Path, notes: list[Note]) -> Custom | None:
     if not page.body.strip():
         notes.append(Note(file, page.body_line, "left out: it has no text"))
         return None
-    name = ":".join(filter(None, (slug(part) for part in file.relative_to(root).with_suffix("").parts)))
+    name = _name(file, root)
     first = next(line for line in page.body.split("\n") if line.strip())
     summary = page.text("description") or first.strip(" #*_")
     summary = summary if len(summary) <= SUMMARY else summary[: SUMMARY - 1] + "…"
     hint = page.text("argument-hint") or ("[words]" if "$ARGUMENTS" in page.body else "")
     return Custom(name, summary, hint, file, tool_names(page.fields.get("allowed-tools"))) if name else None
+
+
+def _name(file: Path, root: Path) -> str:
+    return ":".join(filter(None, (slug(part) for part in file.relative_to(root).with_suffix("").parts)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from agent.prompt.custom import Customs
 from agent.prompt.skills import Found
 
@@ -17,7 +15,7 @@ def overview(found: Found, customs: Customs) -> str:
     lines += [_line(f"/{c.name}", "command", c.summary) for c in customs.commands]
     lines += [_line(s.name, "hidden", f"{winner.file} is used instead of {s.file}") for s, winner in found.hidden]
     lines += [_line(s.name, "not trusted", str(s.file)) for s in found.untrusted]
-    lines += [_line(f"/{f.stem}", "not trusted", str(f)) for f in customs.untrusted]
+    lines += [_line(f"/{c.name}", "not trusted", str(c.file)) for c in customs.untrusted]
     if found.untrusted or customs.untrusted:
         lines.append("What is not trusted does not count; /skills trust, or --trust for one run, lets it.")
     lines += [f"note: {note}" for note in (*found.notes, *customs.notes)]
@@ -27,7 +25,3 @@ def overview(found: Found, customs: Customs) -> str:
 def _line(name: str, kind: str, about: str) -> str:
     short = about if len(about) <= ABOUT or kind in PLACES else about[: ABOUT - 1] + "…"
     return f"{name:<{NAME}} {kind:<8} {short}"
-
-
-def some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

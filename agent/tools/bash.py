@@ -34,6 +34,7 @@ OUTSIDE = "outside_sandbox=true asks the user to let it run outside"
 STARTING = 3.0  # seconds in which a command for the background may fail, or open its port
 LOOK_EVERY = 0.25  # seconds
 LOOK_FROM = 0.5  # seconds; most commands are over by then and cost no look
+_NUMBERS = count(1)  # of logs; the shells of one process share their folder
 
 
 class BashParams(Params):
@@ -69,7 +70,6 @@ class Bash:
         self._logs = logs
         self._book = book
         self._patience = patience
-        self._numbers = count(1)
 
     def plan(self, params: BashParams) -> Plan:
         if not params.command.strip():
@@ -114,7 +114,7 @@ class Bash:
             if not self._shell.folder.is_dir():
                 raise ToolFailure(f"The folder {self._workspace.root} is gone; no command can run in it.")
             notes.append(f"[the folder {lost} is gone; this ran in {self._shell.folder}]")
-        log = self._logs / f"bash-{int(time.time())}-{os.getpid()}-{next(self._numbers)}.log"
+        log = self._logs / f"bash-{int(time.time())}-{os.getpid()}-{next(_NUMBERS)}.log"
         output = Output(log, ctx.progress, ctx.tail)
         try:
             try:

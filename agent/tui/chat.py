@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult, SuspendNotSupported
@@ -23,9 +23,9 @@ from agent.errors import AgentError
 from agent.events import Event, GivenBack, SettingsChanged, TurnEnded
 from agent.tui.approval import Approval
 from agent.tui.choices import Choices
-from agent.tui.commands import screen_commands
+from agent.tui.commands import command_offers, screen_commands
 from agent.tui.completion import Offer
-from agent.tui.composer import Composer
+from agent.tui.composer import SHELL, Composer
 from agent.tui.docks import Docks
 from agent.tui.gauge import Gauge
 from agent.tui.keyboard import Keyboard
@@ -119,10 +119,11 @@ class Chat(Screen[None]):
         if not narrow and self.focused is None:
             self.docks.focus()
 
-    def spawn(self, work: asyncio.Task[None]) -> None:
-        """Hold on to a task until it is done; its bug is the app's."""
-        self._tasks.add(work)
-        work.add_done_callback(self._finished)
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs it beside the screen; its bug is the app's."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
 
     def _finished(self, work: asyncio.Task[None]) -> None:
         self._tasks.discard(work)
@@ -131,9 +132,8 @@ class Chat(Screen[None]):
 
     # ---- the session
     def _start(self) -> None:
-        loop = asyncio.get_running_loop()
         self._show()
-        self.spawn(loop.create_task(self._branch()))
+        self.spawn(self._branch())
         try:
             self.session = self._open()
         except AgentError as error:
@@ -146,7 +146,7 @@ class Chat(Screen[None]):
         self.gauge.mode = self.session.mode
         self._resumed = self.session.turn
         pump = Pump(self._fold, self._show, self._fail)
-        self.spawn(loop.create_task(pump.run(self.session.subscribe()), name="pump"))
+        self.spawn(pump.run(self.session.subscribe()))
         if self._first_prompt.strip():
             self.take(self._first_prompt, queued=True)
         for ask in self._unsent:
@@ -171,7 +171,7 @@ class Chat(Screen[None]):
         if isinstance(event, TurnEnded) and event.turn > self._resumed:
             self._turn_ended(event)
         if was != "idle" and self.gauge.activity == "idle" and self._read_branch is not None:
-            self.spawn(asyncio.get_running_loop().create_task(self._branch()))
+            self.spawn(self._branch())
 
     def _show(self) -> None:
         if not self.is_attached:
@@ -217,10 +217,19 @@ class Chat(Screen[None]):
             self.take(message.text, queued=message.queued)
 
     def take(self, text: str, *, queued: bool) -> None:
-        if written := self.commands.read(text):
-            self.spawn(asyncio.get_running_loop().create_task(self._run(*written)))
+        if text.startswith(SHELL):
+            self._run_in_shell(text.removeprefix(SHELL))
+        elif written := self.commands.read(text):
+            self.spawn(self._run(*written))
         else:
             self._say(Ask(text), queued=queued)
+
+    def _run_in_shell(self, command: str) -> None:
+        try:
+            if self.session is not None:
+                self.session.shell.run(command)
+        except AgentError as error:
+            self._note(str(error), "warning")
 
     def _say(self, ask: Ask, *, queued: bool) -> None:
         if self.session is None:
@@ -274,19 +283,8 @@ class Chat(Screen[None]):
         return Said(f"The last answer was copied ({len(said):,} characters).")
 
     def _complete(self, text: str, cursor: int) -> Sequence[Offer]:
-        if (offers := self._mentions(text, cursor)) is not None:
-            return offers
-        if not text.startswith("/") or "\n" in text or cursor < len(text):
-            return ()
-        found = [(line, about) for line, about in self.commands.completions(text) if line != text]
-        offers = [Offer(0, len(text), line, about, self._is_final(line), line.endswith("=")) for line, about in found]
-        if offers and (whole := self.commands.find(text[1:])):  # Enter runs what is written, not what begins like it
-            offers.insert(0, Offer(0, len(text), text, whole.summary, self._is_final(text)))
-        return offers
-
-    def _is_final(self, line: str) -> bool:
-        command = self.commands.find(line[1:].partition(" ")[0])
-        return (" " in line and "=" not in line) or command is None or not command.usage
+        mentioned = self._mentions(text, cursor)
+        return command_offers(self.commands, text, cursor) if mentioned is None else mentioned
 
     def _mode_changed(self) -> None:
         if not shows_mode(self.gauge, self.status.label, time.monotonic(), self.status.size.width):
@@ -301,8 +299,10 @@ class Chat(Screen[None]):
     @on(Approval.Stop)
     @on(Keyboard.Stop)
     def action_stop(self) -> None:
-        if self.session is not None and self.session.running:
-            self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
+        if self.session is not None and self.session.shell.running:
+            self.spawn(self.session.shell.stop())
+        elif self.session is not None and self.session.running:
+            self.spawn(self._cancel(self.session))
         elif not self.composer.text:
             self.choices.escaped()
 
@@ -329,19 +329,15 @@ class Chat(Screen[None]):
 
     @on(Composer.Changed)
     def _written(self) -> None:
-        if self.docks.question.asked and self.docks.question.asked.options and not self.composer.text:
-            self.docks.question.focus()
+        if not self.composer.text:
+            self.docks.emptied()
 
     @on(Approval.Stray)
     @on(Question.Stray)
     def _stray(self, message: Approval.Stray | Question.Stray) -> None:
         if isinstance(message, Question.Stray):
             self.composer.focus()
-        self.composer.last_key = time.monotonic()
-        if message.key == "backspace":
-            self.composer.action_delete_left()
-        elif message.character:
-            self.composer.insert(message.character)
+        self.composer.stray(message.key, message.character)
 
     def action_interrupt(self) -> None:
         """Ctrl+C: copies a selection, else stops the turn, else clears the text, else quits when pressed twice. The
@@ -351,7 +347,8 @@ class Chat(Screen[None]):
             self.clear_selection()
             return
         now = time.monotonic()
-        if self.session is not None and self.session.running and now - self._stopped > TWICE:
+        busy = self.session is not None and (self.session.running or self.session.shell.running)
+        if busy and now - self._stopped > TWICE:
             self._stopped = now
             self.action_stop()
         elif self.composer.text:

@@ -17,6 +17,7 @@ from textual.widgets import TextArea
 from agent.tui.cells.paper import clean
 from agent.tui.completion import Completion, Offer
 
+SHELL = "!"  # what begins with it is a command that the user runs
 PASTE_LINES, PASTE_CHARACTERS = 5, 1000  # above either a paste becomes a token
 # Left to the library, these run when the key has bubbled up to the app: behind letters that were typed after them.
 _EDITING = {
@@ -99,6 +100,9 @@ class Composer(TextArea):
 
     @on(TextArea.Changed)
     def _changed(self) -> None:
+        shell = self.text.startswith(SHELL)
+        self.set_class(shell, "-shell")
+        self.border_title = "shell" if shell else None
         self.offer()
 
     def _accept(self, offer: Offer) -> None:
@@ -148,6 +152,16 @@ class Composer(TextArea):
             await self.run_action(action)
             return
         await super()._on_key(event)
+
+    def stray(self, key: str, character: str | None) -> None:
+        """A key that somebody else got while this was meant."""
+        self.last_key = time.monotonic()
+        if key == "backspace":
+            self.action_delete_left()
+        elif key == "enter":
+            self._send(queued=False)
+        elif character and character.isprintable():
+            self.insert(character)
 
     def _own_key(self, key: str) -> bool:
         if self.menu.chosen:

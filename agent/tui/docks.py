@@ -39,7 +39,8 @@ class Docks:
         self.todo.show(self._picture.todo)
         self.show_choice()
         busy = asking is not None or self.question.asked is not None
-        if self.form.show(() if busy else self._picture.forms, self._composer.last_key):
+        written = bool(self._composer.text)
+        if self.form.show(() if busy else self._picture.forms, self._composer.last_key, written):
             self._composer.focus()
         free = not busy and self.form.asked is None and not self._composer.text
         self._show_keyboard(next((p for p in processes if p.asks is not None), None), free)
@@ -56,6 +57,13 @@ class Docks:
             self.keyboard.take_keys()
         elif had and self.keyboard.asked is None:
             self._composer.focus()
+
+    def emptied(self) -> None:
+        """Nothing is being written any more: the keys go back to what waits for a choice."""
+        if self.question.asked and self.question.asked.options:
+            self.question.focus()
+        elif self.form.plain:
+            self.form.focus()
 
     def focus(self) -> None:
         next((d for d in (self.approval, self.question, self.form) if d.asked), self._composer).focus()

@@ -1,11 +1,13 @@
 """The dock for forms: what an MCP server wants to know, and whether one may start. Shows one at a time and hands back
-what was chosen and written; a key that was meant for the composer never decides."""
+what was chosen and written. One without fields leaves letters and digits to the composer: a key that was meant for that
+never decides."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.geometry import Size
@@ -17,6 +19,7 @@ from agent.tui import theme
 from agent.tui.approval import TYPING, Approval
 from agent.tui.cells.paper import BLANK, clean, framed, one_line, prose, verbatim
 from agent.tui.form import Filling, Value
+from agent.tui.question import Question
 
 
 class FormDock(ScrollView, can_focus=True):
@@ -30,15 +33,22 @@ class FormDock(ScrollView, can_focus=True):
         self._choice = 0
         self._tried = False
         self._typing_until = 0.0
+        self._left = False  # the keys are the composer's now, those too that came before it had the focus
         self._rows: list[Strip] = []
+        self._foot: list[Strip] = []  # the choices stay in sight whatever is scrolled above them
 
-    def show(self, waiting: Sequence[FormAsked], last_key: float) -> bool:
+    @property
+    def plain(self) -> bool:
+        """It asks only for a choice, and so can wait beside what is being written."""
+        return self.asked is not None and self._form is None
+
+    def show(self, waiting: Sequence[FormAsked], last_key: float, written: bool = False) -> bool:
         """The first of them, or nothing; true when none is shown any more. `last_key`: monotonic seconds of the user's
-        last key in the composer."""
+        last key in the composer. `written`: something stands there."""
         asked, had = waiting[0] if waiting else None, self.asked is not None
         if asked is self.asked:
             return False
-        self.asked, self._tried = asked, False
+        self.asked, self._tried, self._left = asked, False, False
         self._choice = asked.form.default if asked else 0
         now = time.monotonic()
         self._typing_until = now + TYPING if asked and now - last_key < 1.0 else 0.0
@@ -48,7 +58,8 @@ class FormDock(ScrollView, can_focus=True):
             self.border_title = clean(asked.form.title)
             self._lay_out()
             self.scroll_to(y=0, animate=False, immediate=True)
-            self.focus()
+            if not (written and self.plain):
+                self.focus()
         return had and asked is None
 
     # ---- what it looks like
@@ -64,9 +75,11 @@ class FormDock(ScrollView, can_focus=True):
                 here = len(rows) if n == self._form.at else here
                 rows += self._field(self._form, n, width)
         self._rows = [*rows, BLANK]
-        most = max(3, self.screen.size.height // 2 - 2)
-        self.styles.height = min(len(self._rows) + 1, most) + 2
-        self.virtual_size = Size(width, len(self._rows) + 1)
+        self._foot = self._choices(width)
+        most = max(len(self._foot) + 2, self.screen.size.height // 2 - 2)
+        whole = len(self._rows) + len(self._foot)
+        self.styles.height = min(whole, most) + 2
+        self.virtual_size = Size(width, whole)
         if self._form is not None:
             self.scroll_to(y=max(0, here - (most - 4)), animate=False, immediate=True)
         self.refresh()
@@ -93,32 +106,30 @@ class FormDock(ScrollView, can_focus=True):
             self._lay_out()
 
     def render_line(self, y: int) -> Strip:
-        """The last line is the choices, whatever is scrolled above it."""
+        """The last lines are the choices."""
         width, base = self.scrollable_content_region.width, self.rich_style
-        row = y + self.scroll_offset.y
-        if y == self.scrollable_content_region.height - 1:
-            strip = self._choices(width)
+        row, from_end = y + self.scroll_offset.y, self.scrollable_content_region.height - 1 - y
+        if from_end < len(self._foot):
+            strip = self._foot[-1 - from_end]
         else:
             strip = self._rows[row] if row < len(self._rows) else BLANK
         return strip.adjust_cell_length(width, base).apply_style(base)
 
-    def _choices(self, width: int) -> Strip:
-        if self.asked is None:
-            return BLANK
-        segments: list[Segment] = []
-        form = self._form is not None
+    def _choices(self, width: int) -> list[Strip]:
+        """In one line, or in one each where that is too narrow."""
+        assert self.asked is not None
+        marks: list[Segment] = []
         for n, (_, words) in enumerate(self.asked.form.choices):
             meta = {"@click": f"choose({n})"}
             style = theme.chosen if n == self._choice else theme.ink
-            if n:
-                segments.append(Segment(" · ", theme.faint))
-            label = words if form else f"{n + 1} {words}"
-            mark = f"[{label}]" if n == self._choice else f" {label} "
-            segments.append(Segment(mark, style + style.from_meta(meta)))
-        hint = "   Tab next field, Ctrl+N next choice" if form else ""
-        if hint and width > 70:
-            segments.append(Segment(hint, theme.faint))
-        return Strip(segments)
+            mark = f"[{words}]" if n == self._choice else f" {words} "
+            marks.append(Segment(mark, style + style.from_meta(meta)))
+        room = width - sum(cell_len(m.text) for m in marks) - 3 * (len(marks) - 1)
+        if room < 0:
+            return [Strip([mark]) for mark in marks]
+        segments = [s for mark in marks for s in (Segment(" · ", theme.faint), mark)][1:]
+        hint = "   ← → Enter, or just type" if self.plain else "   Tab next field, Ctrl+N next choice"
+        return [Strip([*segments, Segment(hint, theme.faint)] if len(hint) <= room else segments)]
 
     # ---- what it does
     def action_choose(self, choice: int) -> None:
@@ -141,15 +152,22 @@ class FormDock(ScrollView, can_focus=True):
             self._form.write(one_line(event.text, 2000))
             self._lay_out()
 
+    def on_focus(self) -> None:
+        self._left = False
+
     def on_key(self, event: events.Key) -> None:
         if self.asked is None:
+            return
+        if self._left:
+            event.stop()
+            self._stray(event)
             return
         now = time.monotonic()
         if now < self._typing_until and event.key != "escape":
             self._typing_until = now + TYPING
             event.stop()
             if event.is_printable or event.key == "backspace":
-                self.post_message(Approval.Stray(event.key, event.character))
+                self._stray(event)
             return
         if self._act(event):
             event.stop()
@@ -157,15 +175,16 @@ class FormDock(ScrollView, can_focus=True):
             self._lay_out()
         elif event.is_printable:
             event.stop()
-            self.post_message(Approval.Stray(event.key, event.character))
+            self._stray(event)
+
+    def _stray(self, event: events.Key) -> None:
+        kind, self._left = (Question.Stray, True) if self.plain else (Approval.Stray, False)
+        self.post_message(kind(event.key, event.character))
 
     def _act(self, event: events.Key) -> bool:
         assert self.asked is not None
         choices = self.asked.form.choices
         if self._form is not None and self._edit(self._form, event):
-            return True
-        if self._form is None and event.key.isdecimal() and 0 < int(event.key) <= len(choices):
-            self.action_choose(int(event.key) - 1)
             return True
         match event.key:
             case "enter":

@@ -3,8 +3,8 @@ sight meanwhile as far as it still fits, so that the menu neither flickers nor c
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from agent.core.mentions import Mentions, being_written, spelled
 from agent.protocols import Offered
@@ -18,7 +18,7 @@ class MentionOffers:
         self,
         source: Callable[[], Mentions | None],
         changed: Callable[[], None],
-        spawn: Callable[[asyncio.Task[None]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._source = source
         self._changed = changed
@@ -39,7 +39,7 @@ class MentionOffers:
             self._found = [one for one in self._found if written.lower() in one.name.lower()]
             if not self._asking and (mentions := self._source()) is not None:
                 self._asking = True
-                self._spawn(asyncio.get_running_loop().create_task(self._ask(mentions)))
+                self._spawn(self._ask(mentions))
         offers = [Offer(start, cursor, spelled(one.name), one.about, more=one.more) for one in self._found]
         return [offer for offer in offers if offer.text != text[start:cursor]]
 

@@ -24,6 +24,8 @@ from agent.events import (
     ResultAdded,
     ServerChanged,
     SettingsChanged,
+    ShellEnded,
+    ShellStarted,
     StepRetrying,
     StepStarted,
     TextDelta,
@@ -192,6 +194,13 @@ class Picture:
                 self._compactions += 1
                 end.text = event.summary
                 self._add(end)
+            case ShellStarted(call_id=call_id, command=command):
+                call = self._call(call_id)
+                call.tool, call.kind, call.command, call.state = "!", "execute", command.strip(), "running"
+            case ShellEnded(call_id=call_id):
+                call = self._call(call_id)
+                call.state = "failed" if event.failed else "ok"
+                call.output, call.tail, call.seconds = event.text, "", event.seconds
             case FilesRestored():
                 self._add(End(f"restored-{len(self.entries)}", outcome="restored", detail=event.words))
             case SettingsChanged(key="mode", value=value):

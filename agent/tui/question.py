@@ -55,11 +55,12 @@ class Question(ScrollView, can_focus=True):
         self._choice = 0
         self._rows: list[Strip] = []
         self._first: list[int] = []  # the row where each option begins
+        self._left = False  # the keys are the composer's now, those too that came before it had the focus
 
     def ask(self, asked: Asked | None) -> None:
         if (asked.key if asked else None) == (self.asked.key if self.asked else None):
             return
-        self.asked, self._choice = asked, 0
+        self.asked, self._choice, self._left = asked, 0, False
         self.display = asked is not None
         if asked:
             self.border_title = asked.title
@@ -110,8 +111,15 @@ class Question(ScrollView, can_focus=True):
         if self.asked and choice < len(self.asked.options):
             self.asked.chosen(choice)
 
+    def on_focus(self) -> None:
+        self._left = False
+
     def on_key(self, event: events.Key) -> None:
         if self.asked is None:
+            return
+        if self._left:
+            event.stop()
+            self.post_message(self.Stray(event.key, event.character))
             return
         count = len(self.asked.options)
         match event.key:
@@ -126,6 +134,7 @@ class Question(ScrollView, can_focus=True):
             case key if key in DIGITS[:count]:
                 self.action_choose(DIGITS.index(key))
             case _ if event.is_printable or event.key == "backspace":
+                self._left = True
                 self.post_message(self.Stray(event.key, event.character))
             case _:
                 return

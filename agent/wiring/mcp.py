@@ -18,7 +18,6 @@ from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.core.session import Session
 from agent.errors import ToolsRefused
-from agent.forms import Form
 from agent.mcp_servers import McpTrial
 from agent.messages import UserMessage
 from agent.protocols import ModelClient, ModelRequest
@@ -119,32 +118,6 @@ async def accepts(model: ModelClient, tools: str) -> bool:
     finally:
         await stream.aclose()
     return True
-
-
-async def ask_approvals(pool: Pool, session: Session) -> None:
-    """One question for each server that came with the project and was not asked about in its present form."""
-    for entry in pool.unapproved():
-        question = Form(
-            "Start this MCP server?",
-            f"{entry.name} is configured by this project ({entry.source}) and would run:\n{entry.target}\n"
-            "A server can do whatever you can.",
-            (("always", "yes, and remember"), ("once", "only this time"), ("no", "no")),
-            default=2,  # an Enter that was meant for something else must start nothing
-        )
-        choice = (await session.forms.ask(question)).choice
-        if choice == "once":
-            pool.start_once(entry.name)
-        else:
-            pool.settle(entry.name, allowed=choice == "always")
-
-
-def left_out(pool: Pool) -> str:
-    """What to say where nobody can be asked; empty when there is nothing."""
-    waiting = pool.unapproved()
-    if not waiting:
-        return ""
-    names = ", ".join(e.name for e in waiting)
-    return f"MCP servers of this project are left out: {names} ({waiting[0].source}). --trust starts them for this run."
 
 
 def run_mcp(arguments: argparse.Namespace, env: Mapping[str, str], write: Callable[[str], None]) -> int:

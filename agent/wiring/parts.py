@@ -8,13 +8,12 @@ import logging
 import logging.handlers
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.commands.base import Level, Registry
+from agent.commands.base import Level
 from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.core.permissions import Mode
@@ -50,6 +49,7 @@ class Parts:
         from agent.tools.jobs import ProcessBook
         from agent.tools.mcp.results import Results
         from agent.wiring.choice import ServerChoice
+        from agent.wiring.commands import build_commands
         from agent.wiring.late import LateModel
         from agent.wiring.mcp import results_folder
         from agent.wiring.offerings import Offerings
@@ -72,12 +72,13 @@ class Parts:
         self.session: Session | None = None
         self.server = ServerChoice(options, self.paths, env, self._publish)
         self.rules, notes = rulebook(self.paths, options.folder)
-        self.registry = self._commands()
+        self.registry = build_commands(self)
         self.extensions: Extensions | None = None
         self.start_notes: list[str] = [*home_warning(options.folder, env), *loaded.warnings, *notes]
         self.model = LateModel(self._client, self.server.suspect, self.server.totals)
         self._warming: asyncio.Task[Any] | None = None
         self._asking: asyncio.Task[None] | None = None
+        self._instructions = ""
         self.mcp = self._pool()
         ask = self.opened if can_ask else None
         self.offerings = Offerings(self.mcp, Results(results_folder(self.paths)), self.registry, ask)
@@ -105,12 +106,12 @@ class Parts:
             self.env,
             self.trust,
             context=self.context,
-            notice=self._notice,
+            notice=self.notice,
             model=self.model,
             session=self.opened if self.can_ask else None,
         )
 
-    def _notice(self, level: Level, text: str) -> None:
+    def notice(self, level: Level, text: str) -> None:
         """In a moment: whoever watches the session begins to only after it has been opened."""
         if self.session is not None and text:
             asyncio.get_running_loop().call_soon(self.session.publish, Notice(level, text))
@@ -132,10 +133,8 @@ class Parts:
         from agent.model.calls import LenientCalls
         from agent.model.tokens import Tokens
         from agent.prompt.instructions import Instructions, byte_limit
-        from agent.prompt.system import build_system_prompt
         from agent.tools.registry import build_tools, tool_schemas
         from agent.tools.skill import SkillTool
-        from agent.wiring.mcp import results_folder
         from agent.wiring.wall import sandbox_for
 
         if self.session is None and self.server.profile and self.server.profile.note:
@@ -143,11 +142,11 @@ class Parts:
         instructions = Instructions(self.options.folder, self.paths.config, byte_limit(self.context))
         if instructions.cut:
             self.start_notes.append(f"Too long for the context and cut: {', '.join(map(str, instructions.cut))}.")
+        self._instructions = instructions.text
         extensions = self._extensions()
-        lent = tuple(Path(os.path.realpath(s.folder)) for s in extensions.book.found.skills)
         listed, reach = self.mcp.open_conversation()
         own = build_tools(
-            replace(self.workspace, lent=(*lent, results_folder(self.paths))),
+            replace(self.workspace, lent=extensions.lent),
             self.env,
             self.paths.logs,
             self.book,
@@ -163,7 +162,7 @@ class Parts:
             model=self.model,
             tools=tools,
             tools_json=tool_schemas(tools, listed),
-            system=build_system_prompt(self.options.folder, extensions.book.introduction(), instructions.text),
+            system=self._system(extensions),
             journal=journal,
             clock=SystemClock(),
             reader=LenientCalls(),
@@ -180,11 +179,13 @@ class Parts:
             mentionable=self._mentionable(own),
             counter=Tokens(self.server.ensure_ready, self.model.count, _encoding),
             thinking=self.server.profile.thinking if self.server.profile else None,
+            shell=self._shell() if self.can_ask else None,
         )
         self.session.server_changed(self.server.state)
         self._processes_changed(self.book.list())
         self._warming = asyncio.get_running_loop().create_task(self._warm())
-        self._start_servers(self.session)
+        self.mcp.start()
+        self._ask_trust(self.session, extensions)
         return self.session
 
     def _mentionable(self, own: Sequence[Tool]) -> tuple[Mentionable, ...]:
@@ -193,16 +194,44 @@ class Parts:
         tools = {tool.name: tool for tool in own}
         return Files(self.workspace, tools["read"], tools["list"], self.rules.hides), self.offerings.resources
 
-    def _start_servers(self, session: Session) -> None:
-        from agent.wiring.mcp import ask_approvals, left_out
+    def _shell(self) -> Tool:
+        """For what the user types: its folder and variables are not the model's, and no sandbox is around it."""
+        from agent.tools.bash import Bash
 
-        self.mcp.start()
+        return Bash(self.workspace, self.env, self.paths.logs, self.book, PATIENCE)
+
+    def _system(self, extensions: Extensions) -> str:
+        from agent.prompt.system import build_system_prompt
+
+        return build_system_prompt(self.options.folder, extensions.book.introduction(), self._instructions)
+
+    def _ask_trust(self, session: Session, extensions: Extensions) -> None:
+        from agent.wiring.brought import ask, brought, left_out
+
+        for fault in self.mcp.configured.faults:
+            self.notice("warning", fault)
+        things = brought(self.options.folder, extensions, self.mcp, self.trust)
         if self._asking is not None:
             self._asking.cancel()
         if self.can_ask:
-            self._asking = asyncio.get_running_loop().create_task(ask_approvals(self.mcp, session))
-        for fault in (*self.mcp.configured.faults, "" if self.can_ask else left_out(self.mcp)):
-            self._notice("warning", fault)
+            asking = ask(session, things, self.trust, self._let_in, self.notice)
+            self._asking = asyncio.get_running_loop().create_task(asking)
+        elif things:
+            self.start_notes.append(left_out(things))
+
+    def _let_in(self) -> None:
+        """What has come to be trusted counts; settings do from the next conversation on."""
+        from agent.wiring.wall import settings_for
+
+        loaded = settings_for(self.options.folder, self.paths, self.trust)
+        self.settings = loaded.settings
+        self.notice("warning", "\n".join(loaded.warnings))
+        self.mcp.start()
+        self._extensions()
+
+    def _skills_changed(self) -> None:
+        if self.session is not None and self.extensions is not None:
+            self.session.tell_system(self._system(self.extensions))
 
     def _checkpoints(self, session_id: str) -> Checkpoints:
         from agent.workspace.checkpoints import Checkpoints, place_of
@@ -239,7 +268,8 @@ class Parts:
         return self.session
 
     def _extensions(self) -> Extensions:
-        """Built once; a further session looks anew at what there is."""
+        """Built once; whoever asks again looks anew at what there is."""
+        from agent.wiring.mcp import results_folder
         from agent.wiring.skills import Extensions
 
         if self.extensions is None:
@@ -251,66 +281,17 @@ class Parts:
                 context=self.context,
                 mode=lambda: self.opened().mode,
                 holds=self._holds,
+                registry=self.registry,
+                changed=self._skills_changed,
             )
-            self.registry.add(*self.extensions.own_commands(self.registry))
+            self.extensions.lent.append(results_folder(self.paths))
             self.start_notes += self.extensions.start_notes()
         else:
-            self.extensions.book.refresh()
-        self.registry.add(*self.extensions.commands())
+            self.extensions.look_anew()
         return self.extensions
 
     def _holds(self, text: str) -> bool:
         return self.session is not None and self.session.holds(text)
-
-    def _commands(self) -> Registry:
-        from agent import __version__
-        from agent.commands.cache import cache_command
-        from agent.commands.changes import change_commands
-        from agent.commands.config import config_command
-        from agent.commands.context import compact_command, context_command
-        from agent.commands.conversation import mode_command, plan_command, thinking_command
-        from agent.commands.mcp import mcp_command
-        from agent.commands.model import model_command
-        from agent.commands.permissions import permissions_command
-        from agent.commands.processes import processes_command
-        from agent.commands.server import doctor_command, server_command, status_command
-        from agent.commands.sessions import session_commands
-        from agent.commands.speed import speed_command
-        from agent.config.settings import Settings
-        from agent.tools.diff import unified
-        from agent.wiring.engine import chosen_profile
-        from agent.wiring.room import examine
-        from agent.wiring.wall import explain
-
-        def doctor() -> Awaitable[str]:
-            profile = self.server.profile or chosen_profile(self.options, self.paths, self.env)
-            return examine(profile, self.paths, self.env, self.options.folder)
-
-        server = self.server
-        return Registry(
-            [
-                *session_commands(self.opened, self.archive, self.options.folder),
-                mode_command(self.opened),
-                plan_command(self.opened),
-                *change_commands(self.opened, unified),
-                permissions_command(self.opened, lambda: self.rules),
-                thinking_command(self.opened),
-                processes_command(self.book),
-                compact_command(self.opened),
-                context_command(self.opened),
-                speed_command(self.opened),
-                cache_command(self.opened, server.ensure_ready),
-                model_command(server.survey, lambda: server.choice, self.change),
-                server_command(lambda: server, server, lambda: server.profile is None),
-                status_command(self.opened, str(self.options.folder), lambda: server.label, __version__),
-                doctor_command(doctor),
-                config_command(
-                    partial(explain, self.options.folder, self.paths, self.trust, self.env),
-                    tuple(Settings.model_fields),
-                ),
-                mcp_command(lambda: self.mcp, lambda text: self._notice("info", text)),
-            ]
-        )
 
     @property
     def mode(self) -> Mode:

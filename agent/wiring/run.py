@@ -129,16 +129,15 @@ def run_screen(options: Options, env: Mapping[str, str], first_prompt: str) -> i
 
 def run_config(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     """Raises AgentError."""
-    from agent.config.settings import with_environment
     from agent.config.trust import Trust
     from agent.console.config import run
-    from agent.wiring.wall import settings_for
+    from agent.wiring.wall import settings_told
 
     paths, given = Paths.from_env(env), vars(arguments)
     key, as_json = given.get("key", ""), given.get("json", False)
 
     def loaded() -> Loaded:
-        return with_environment(settings_for(Path.cwd(), paths, Trust(paths.trust)), env)
+        return settings_told(Path.cwd(), paths, Trust(paths.trust), env)
 
     return run(arguments.verb, _to_stdout, paths.settings, loaded, key, as_json=as_json)
 

@@ -15,7 +15,7 @@ from agent.config.trust import Trust
 from agent.errors import AgentError
 from agent.prompt.activation import expand
 from agent.prompt.custom import Custom, command_roots, find_commands, thing_of_file
-from agent.prompt.overview import overview, some
+from agent.prompt.overview import overview
 from agent.prompt.repository import init_order
 from agent.prompt.skillbook import SkillBook
 from agent.prompt.skills import Root, Skill, load_page, roots
@@ -55,7 +55,8 @@ def facts(folder: Path, mode: str) -> str:
 
 class Extensions:
     """What a session gets from skills and commands on disk. `mode`: the permission mode at this moment. `holds`:
-    whether a text stands in what the model sees."""
+    whether a text stands in what the model sees. `registry` gets their slash commands, and `changed` hears that there
+    may be others now. `lent`: folders of skills, which may be read; it grows."""
 
     def __init__(
         self,
@@ -67,15 +68,33 @@ class Extensions:
         context: int,
         mode: Callable[[], str],
         holds: Callable[[str], bool],
+        registry: Registry,
+        changed: Callable[[], None],
     ) -> None:
         self.book = SkillBook(skill_places(folder, paths, env), trust, lambda: facts(folder, mode()), context)
         self._folder = folder
         self._trust = trust
         self._holds = holds
+        self._registry = registry
+        self._changed = changed
         self._places = command_roots(folder, paths.config, home_of(env))
         self.customs = find_commands(self._places, trust)
+        self.lent: list[Path] = []
+        registry.add(*self._own_commands())
+        self._offer()
 
-    def commands(self) -> list[Command]:
+    def look_anew(self) -> None:
+        self.book.refresh()
+        self.customs = find_commands(self._places, self._trust)
+        self._offer()
+        self._changed()
+
+    def _offer(self) -> None:
+        self._registry.add(*self._commands())
+        real = (Path(os.path.realpath(s.folder)) for s in self.book.found.skills)
+        self.lent += [folder for folder in real if folder not in self.lent]
+
+    def _commands(self) -> list[Command]:
         """Custom commands before skills of the same name: the user wrote both, and a command is nearer to the hand."""
         custom = [asking_command(c.name, c.summary, c.hint, self._expander(c)) for c in self.customs.commands]
         skills = [
@@ -86,35 +105,23 @@ class Extensions:
         return [*custom, *skills]
 
     def start_notes(self) -> list[str]:
-        """What a user should know when a session begins; nothing in an ordinary folder."""
-        waiting = [s.name for s in self.book.found.untrusted] + [f.stem for f in self.customs.untrusted]
-        said: list[str] = []
-        if waiting:
-            said.append(
-                f"This folder has skills and commands of its own that do not count yet: {some(waiting)}. "
-                "/skills shows them, /skills trust (or --trust) lets them count."
-            )
+        """What is odd, when a session begins; nothing in an ordinary folder."""
         notes = [*self.book.found.notes, *self.customs.notes]
-        if notes:
-            more = f" (and {len(notes) - 1} more: /skills)" if len(notes) > 1 else ""
-            said.append(f"{notes[0]}{more}")
-        return said
+        more = f" (and {len(notes) - 1} more: /skills)" if len(notes) > 1 else ""
+        return [f"{notes[0]}{more}"] if notes else []
 
-    def own_commands(self, registry: Registry) -> tuple[Command, ...]:
-        """`/skills`, which makes what it finds new a command of `registry`, and `/init`."""
+    def _own_commands(self) -> tuple[Command, ...]:
+        """`/skills`, which makes what it finds new a command, and `/init`."""
 
         def listing() -> str:
-            found = self.book.refresh()
-            self.customs = find_commands(self._places, self._trust)
-            registry.add(*self.commands())
-            return overview(found, self.customs)
+            self.look_anew()
+            return overview(self.book.found, self.customs)
 
         def trust() -> str:
-            count = self.book.trust_all()
-            for file in self.customs.untrusted:
-                count += 1
-                self._trust.settle(thing_of_file(file), allowed=True)
-            listing()
+            count = self.book.trust_all() + len(self.customs.untrusted)
+            for command in self.customs.untrusted:
+                self._trust.settle(thing_of_file(command.file), allowed=True)
+            self.look_anew()
             return f"{count} of this folder count from now on, as they are." if count else "There is nothing to trust."
 
         def init(words: str) -> Ask:

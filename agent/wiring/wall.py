@@ -20,20 +20,29 @@ OF_PROJECT = Path(".dflash") / "config.toml"
 
 def settings_for(folder: Path, paths: Paths, trust: Trust) -> Loaded:
     """What holds in this folder. Raises ConfigError."""
-    project = folder / OF_PROJECT
-    if not project.is_file():
-        return load_settings(paths.settings)
-    if trust.allows(Thing(project, digest_of_files([project]))):
-        return load_settings(paths.settings, project)
-    loaded = load_settings(paths.settings)
-    left_out = f"{project} is left out: this folder is not trusted (--trust trusts it for one run)."
-    return replace(loaded, warnings=(*loaded.warnings, left_out))
+    thing = settings_thing(folder)
+    return load_settings(paths.settings, thing.place if thing and trust.allows(thing) else None)
+
+
+def settings_told(folder: Path, paths: Paths, trust: Trust, env: Mapping[str, str]) -> Loaded:
+    """For whoever asks what holds: with the environment, and with a word on what does not count. Raises ConfigError."""
+    loaded, thing = settings_for(folder, paths, trust), settings_thing(folder)
+    if thing is not None and not trust.allows(thing):
+        left_out = f"{thing.place} is left out: this folder is not trusted (--trust trusts it for one run)."
+        loaded = replace(loaded, warnings=(*loaded.warnings, left_out))
+    return with_environment(loaded, env)
 
 
 def explain(folder: Path, paths: Paths, trust: Trust, env: Mapping[str, str], key: str) -> Sequence[str]:
     """Raises ConfigError."""
-    loaded = with_environment(settings_for(folder, paths, trust), env)
+    loaded = settings_told(folder, paths, trust, env)
     return explained(loaded, key) if key else shown(loaded)
+
+
+def settings_thing(folder: Path) -> Thing | None:
+    """What the project itself would settle; None: nothing."""
+    project = folder / OF_PROJECT
+    return Thing(project, digest_of_files([project])) if project.is_file() else None
 
 
 def home_warning(folder: Path, env: Mapping[str, str]) -> tuple[str, ...]:

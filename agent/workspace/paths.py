@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +21,12 @@ STARTUP_FILES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """`root` and `extra` are resolved folders, and so are `lent`: what lies there may be read freely, and no more.
-    Symbolic links are followed to say where a file is."""
+    """`root` and `extra` are resolved folders, and so are `lent`, which may grow: what lies there may be read freely,
+    and no more. Symbolic links are followed to say where a file is."""
 
     root: Path
     extra: tuple[Path, ...] = ()
-    lent: tuple[Path, ...] = ()
+    lent: Sequence[Path] = ()
 
     def locate(self, file: str) -> Path:
         """Absolute path of what the model named, its own last link unresolved. Raises ToolFailure."""

@@ -160,7 +160,10 @@ def test_without_trust_a_projects_skills_and_commands_are_left_out_and_stderr_sa
     desk.write(".claude/commands/review.md", "Look.")
     with FakeLlama([say("hello")]) as server:
         done = headless(desk, server, "hi")
-        assert "do not count yet: tide, review" in done.stderr and done.stdout == "hello\n"
+        assert (
+            "not trusted: skill tide; command /review. --trust includes them" in done.stderr
+            and done.stdout == "hello\n"
+        )
         assert "tide" not in server.requests[-1]["messages"][0]["content"].replace(str(desk.project), "")
         refused = headless(desk, server, "/tide now")
     assert refused.returncode == 2 and "There is no command /tide; there are:" in refused.stderr

@@ -64,7 +64,9 @@ def write_skill(tmp_path: Path, name: str, body: str = "Do it.") -> None:
 async def test_a_project_with_skills_of_its_own_says_so_and_they_count_once_trusted(tmp_path: Path) -> None:
     write_skill(tmp_path, "tide", "Find the tide for $ARGUMENTS.\n## Check list\n- [ ] The hour is known.")
     async with screen(tmp_path, say("High at six.")) as shown:
-        await shown.until(lambda: "do not count yet: tide" in shown.text())
+        await shown.until(lambda: shown.app.chat.docks.form.display)
+        await shown.pilot.press("enter")
+        await shown.until(lambda: "Left out: skill tide" in shown.text())
         await shown.write("/tide Lisbon")
         await shown.until(lambda: "There is no command /tide" in shown.text())
         await shown.write("/skills trust")

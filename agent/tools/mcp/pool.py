@@ -82,7 +82,6 @@ class Pool:
         self._known: dict[str, Catalogue] = {}  # what the conversation has been told of each server
         self._notes: list[str] = []
         self._reachable = False  # has the conversation mcp_find and mcp_call?
-        self._this_time: set[str] = set()  # digests of entries approved for this run
         self._on: set[str] = set()  # names of servers switched on for this run, and off
         self._off: set[str] = set()
         for entry in configured.entries:
@@ -126,20 +125,7 @@ class Pool:
         return not entry.fault and wanted and entry.name not in self._off and self._approved(entry)
 
     def _approved(self, entry: Entry) -> bool:
-        return entry.scope != "project" or entry.digest in self._this_time or self._trust.allows(entry.thing)
-
-    def start_once(self, name: str) -> None:
-        """Approved for this run."""
-        server = self._named(name)
-        self._this_time.add(server.entry.digest)
-        server.start()
-
-    def settle(self, name: str, *, allowed: bool) -> None:
-        """The user's answer, to be remembered."""
-        server = self._named(name)
-        self._trust.settle(server.entry.thing, allowed=allowed)
-        if allowed:
-            server.start()
+        return entry.scope != "project" or self._trust.allows(entry.thing)
 
     @property
     def reachable(self) -> bool:
@@ -147,12 +133,8 @@ class Pool:
         return self._reachable
 
     def unapproved(self) -> tuple[Entry, ...]:
-        """Servers of the project about which the user has not been asked, in their present form."""
-        return tuple(
-            s.entry
-            for s in self._servers.values()
-            if s.condition.kind == "unapproved" and self._trust.verdict(s.entry.thing) != "refused"
-        )
+        """Servers of the project that the user has not let run as they are now."""
+        return tuple(s.entry for s in self._servers.values() if s.condition.kind == "unapproved")
 
     async def close(self) -> None:
         stops = [asyncio.ensure_future(server.stop()) for server in self._servers.values()]
@@ -330,7 +312,6 @@ class Pool:
         source = write_servers("project", folder, folder, [(name, raw)])
         entry = entry_of(name, raw, "project", source)
         self._trust.settle(entry.thing, allowed=True)
-        self._this_time.add(entry.digest)
         server = self._add(entry)
         server.start()
         await server.settled(entry.start_timeout)
