@@ -33,12 +33,13 @@ EXIT_NO_ENGINE = 3
 NO_ENGINE_KINDS = ("engine", "server")
 
 
-def _understood(prompt: str, commands: Registry) -> Ask | tuple[Command, str]:
+async def _understood(prompt: str, commands: Registry) -> Ask | tuple[Command, str]:
     """A message to the model, or a command with its argument. Raises ConfigError."""
     written = commands.read(prompt)
     if written is None:
         return Ask(prompt)
     command, name, argument = written
+    command = command or await commands.arriving(name)
     if command is None or not command.headless:
         known = ", ".join(f"/{c.name}" for c in commands if c.headless)
         why = "There is no command" if command is None else "Without the screen there is no"
@@ -56,7 +57,7 @@ async def run(
 ) -> int:
     """Runs one turn, or one slash command, and returns the exit code. `write` takes text for stdout, `tell` one line
     for stderr. Raises ConfigError for a command that is not there, or needs a screen."""
-    asked = _understood(prompt, commands)
+    asked = await _understood(prompt, commands)
     known = len(session.past)
     events: list[DurableEvent] = []
     subscription = session.subscribe()

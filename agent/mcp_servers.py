@@ -51,6 +51,26 @@ class McpState:
 
 
 @dataclass(frozen=True, slots=True)
+class McpArgument:
+    """One thing that a prompt wants to know; always a text."""
+
+    name: str
+    about: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class McpPrompt:
+    """A message that a server has ready. `qualified`: the slash command it becomes."""
+
+    server: str
+    name: str
+    qualified: str
+    about: str = ""
+    arguments: tuple[McpArgument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class McpTrial:
     """What to call when a server is tried out: one `tool` (with `arguments`, else generated ones), `every` tool, or
     those of which the server says that they only read."""

@@ -91,6 +91,28 @@ class Tool(Protocol):
     async def run(self, params: Any, ctx: ToolContext) -> ToolOutput: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Something that a message may mention. `name` as it stands behind the `@`; `more`: the name goes on behind that
+    (a folder, a template)."""
+
+    name: str
+    about: str = ""
+    more: bool = False
+
+
+class Mentionable(Protocol):
+    """One kind of things that a message may mention by `@name`."""
+
+    def find(self, name: str) -> tuple[Tool, BaseModel] | None:
+        """What shows it, and the arguments; None where it is none of this kind. Quick."""
+        ...
+
+    async def offers(self, written: str) -> Sequence[Offered]:
+        """What may be meant by so much of a name, best first. Blocks nothing, however much there is."""
+        ...
+
+
 class Processes(Protocol):
     """The commands that still run. `on_change` hears of each change of what runs in the background or waits for input;
     `type_into` is a line that the user types there: False where nobody reads it any more; `stop` ends one (by id) with

@@ -62,6 +62,14 @@ def nothing(_written: str) -> Completions:
     return ()
 
 
+def unchanged() -> None:
+    pass
+
+
+async def all_there(_name: str) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """`run` gets what stands behind the name, stripped; it raises AgentError for what cannot be done. `usage`: how the
@@ -83,9 +91,12 @@ class Command:
 
 
 class Registry:
-    """Commands by name, in the order they were added. A name that is taken stays: the first one wins."""
+    """Commands by name, in the order they were added. A name that is taken stays: the first one wins. `changed` is
+    called when there is more or less to offer than before; `coming` waits for what may still bring a command."""
 
     def __init__(self, commands: Iterable[Command] = ()) -> None:
+        self.changed: Callable[[], None] = unchanged
+        self.coming: Callable[[str], Awaitable[None]] = all_there
         self._commands: dict[str, Command] = {}
         self._aliases: dict[str, str] = {}
         self.add(*commands)
@@ -106,6 +117,12 @@ class Registry:
 
     def find(self, name: str) -> Command | None:
         return self._commands.get(name) or self._commands.get(self._aliases.get(name, ""))
+
+    async def arriving(self, name: str) -> Command | None:
+        """As `find`, also where the command is still on its way."""
+        if self.find(name) is None:
+            await self.coming(name)
+        return self.find(name)
 
     def read(self, line: str) -> tuple[Command | None, str, str] | None:
         """The command a message is, its name as written and its argument; None where the message is none. A path or

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent.commands.base import Answer, Command, Said
+from agent.commands.table import listed
 from agent.core.rules import Rule, Rulebook
 from agent.core.session import Session
 from agent.errors import ConfigError
@@ -15,14 +16,14 @@ HINT = "Modes: /mode. Write rules in config.toml under [permissions]; /permissio
 def permissions_command(session: Callable[[], Session], rules: Callable[[], Rulebook]) -> Command:
     async def run(argument: str) -> Answer:
         word, _, number = argument.partition(" ")
-        listed = _listed(rules())
+        rows = _listed(rules())
         if not word:
-            return Said(_table(session().mode, listed))
+            return listed(_table(session().mode, rows))
         if word != "remove" or not number.strip().isdigit():
             raise ConfigError("/permissions lists the rules; /permissions remove N takes the rule with number N away.")
-        if not 1 <= int(number) <= len(listed):
-            raise ConfigError(f"There is no rule {number.strip()}; there are {len(listed)}.")
-        rule = listed[int(number) - 1]
+        if not 1 <= int(number) <= len(rows):
+            raise ConfigError(f"There is no rule {number.strip()}; there are {len(rows)}.")
+        rule = rows[int(number) - 1]
         rules().remove(rule)
         return Said(f"Removed: {rule.verdict} {rule.text} ({rule.source}).")
 
@@ -40,8 +41,8 @@ def _listed(rules: Rulebook) -> list[Rule]:
     return sorted((r for r in rules if not r.builtin), key=lambda r: order.index(r.verdict))
 
 
-def _table(mode: str, listed: list[Rule]) -> str:
-    rows = [(str(n), r.verdict, r.text, r.source) for n, r in enumerate(listed, 1)]
+def _table(mode: str, rules: list[Rule]) -> str:
+    rows = [(str(n), r.verdict, r.text, r.source) for n, r in enumerate(rules, 1)]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
     lines = [f"{n:>{widths[0]}}  {v:<{widths[1]}}  {t:<{min(widths[2], 50)}}  {s}" for n, v, t, s in rows]
     none = [] if rows else ["No rules of yours yet."]

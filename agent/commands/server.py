@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from agent.commands.base import Answer, Command, Said
+from agent.commands.table import listed
 from agent.core.session import Session
 from agent.errors import ConfigError
 from agent.protocols import Server
@@ -28,7 +29,7 @@ def server_command(server: Callable[[], Server], room: EngineRoom, attached: Cal
         if verb not in VERBS:
             raise ConfigError(f"/server knows {', '.join(VERBS)}; {argument!r} is none of them.")
         if verb == "status":
-            return Said(await room.describe())
+            return listed(await room.describe())
         if attached():
             raise ConfigError("The server is not ours: it is attached to by --server, and left alone.")
         if verb == "logs":
@@ -50,18 +51,19 @@ def status_command(session: Callable[[], Session], folder: str, profile: Callabl
         s = session()
         rows = (
             ("version", version),
-            ("session", f"{s.id}, {s.turn} turns; go on with it later: dflash-agent -r {s.id}"),
+            ("session", f"{s.id}, {s.turn} turn{'s' if s.turn != 1 else ''}"),
+            ("go on later", f"dflash-agent -r {s.id}"),
             ("folder", folder),
             ("profile", profile()),
             ("permissions", f"mode {s.mode}"),
         )
-        return Said("\n".join(f"{name:12} {value}" for name, value in rows))
+        return listed("\n".join(f"{name:11}  {value}" for name, value in rows))
 
     return Command("status", "this session, folder and profile", run)
 
 
 def doctor_command(examine: Callable[[], Awaitable[str]]) -> Command:
     async def run(_argument: str) -> Answer:
-        return Said(await examine())
+        return listed(await examine())
 
     return Command("doctor", "what is there, what is missing, what to do about it", run)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.commands.base import Line, Tone
+from agent.commands.base import Level, Line, Said, Tone
 
 GAP = 2  # cells between two columns
 TEXT_LEAST, TEXT_MOST = 12, 48  # cells of a column of text: less is worth nothing, more pulls the numbers apart
+_HEAD = re.compile(r"\s*\S.*?\s{2,}(?=\S)")
 SHADES = "█▓▒░▚▞▪▫"  # the parts of a bar are told apart without colour
 
 
@@ -35,6 +38,30 @@ def fit(text: str, width: int) -> str:
     while text and cells(text) > width - 1:
         text = text[:-1]
     return f"{text.rstrip()}…" if width > 0 else ""
+
+
+def hanging(text: str, width: int) -> list[Line]:
+    """Rows of a name, two blanks and what is said of it: what does not fit goes on below the words, not below the
+    name. Rows without such a gap are wrapped as they are."""
+    lines: list[Line] = []
+    for line in text.split("\n"):
+        head = _HEAD.match(line)
+        indent = min(head.end() if head else 0, width // 2)
+        pieces = textwrap.wrap(
+            line[indent:],
+            max(1, width - indent),
+            break_on_hyphens=False,
+            drop_whitespace=True,
+            replace_whitespace=False,
+        )
+        first, *rest = pieces or [""]
+        lines += [row(line[:indent] + first), *(row(" " * indent + piece) for piece in rest)]
+    return lines
+
+
+def listed(text: str, level: Level = "info") -> Said:
+    """Such rows as an answer."""
+    return Said(text, level, lambda width: hanging(text, width))
 
 
 def row(text: str, tone: Tone = "") -> Line:

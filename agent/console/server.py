@@ -126,7 +126,7 @@ def _text(seen: Seen) -> str:
         ("since then", f"{t.generated or 0:.0f} tokens written, {t.read or 0:.0f} read, acceptance {share}"),
         ("log", str(seen.home.log)),
     ]
-    return "\n".join([*(f"{name:13} {value}" for name, value in rows), *r.plan.splitlines()])
+    return "\n".join([*(f"{name:12}  {value}" for name, value in rows), *r.plan.splitlines()])
 
 
 async def logs(paths: Paths, profile: str | None, *, follow: bool) -> int:

@@ -99,6 +99,23 @@ class Dispatch:
         tally.rules = self.rules(output.allowed) or tally.rules
         return ResultAdded(call.id, name, _cut(output.text), output.failed, seconds, output.display)
 
+    async def look(self, tool: Tool, params: BaseModel) -> ToolOutput:
+        """What the user has named, as a call would show it. Nobody is asked: what would have to be is refused, in words
+        for the user."""
+        try:
+            plan = tool.plan(params)
+        except ToolFailure as failure:
+            return ToolOutput(str(failure), failed=True)
+        ruling = decide(self._settings.mode, plan.tool or tool.name, plan, self._rules)
+        if ruling.verdict == "deny":
+            return ToolOutput(f"a rule forbids it: {ruling.why}.", failed=True)
+        if ruling.verdict == "ask":
+            why = ruling.why or "it would need a permission"
+            return ToolOutput(
+                f"{why}. Let the model read it (you are asked), or give the folder with --add-dir.", failed=True
+            )
+        return await self._run(tool, params, self._context("", plan, Tally()))
+
     def _unplanned(self, call: ToolCall, text: str, mending: tuple[Mending, ...] = ()) -> ResultAdded:
         self._publish(CallPlanned(call.id, call.name or "?", "other", call.name or "(no name)", mending=mending))
         return ResultAdded(call.id, call.name, text, failed=True, seconds=0.0)

@@ -55,7 +55,7 @@ class TurnHost(Protocol):
     async def mend_tools(self) -> bool: ...
     def add_result(self, result: ResultAdded) -> None: ...
     def add_reply(self, message: AssistantMessage, seconds: float, sent: Mapping[str, Any] | None) -> None: ...
-    def take_steering(self) -> bool: ...
+    async def take_steering(self) -> bool: ...
     async def make_room(self, fault: ContextOverflow | None = None) -> bool: ...
     @property
     def steering(self) -> bool: ...
@@ -99,7 +99,7 @@ class Turn:
             except ModelFault as fault:
                 return TurnResult("failed", str(fault), fault.kind)
             if not message.calls:
-                if self._host.take_steering():
+                if await self._host.take_steering():
                     continue
                 return self._ending(message)
             if message.finish == "length":
@@ -112,7 +112,7 @@ class Turn:
                 continue
             cut = 0
             await self._run_calls(message.calls)
-            if self._host.take_steering():
+            if await self._host.take_steering():
                 self._trail.forget()
             elif self._trail.step():
                 return TurnResult("failed", _question(message.calls), "repeated")

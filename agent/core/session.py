@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeGuard
+from typing import Any
 
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
@@ -16,8 +16,9 @@ from agent.core.changes import Changes
 from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
 from agent.core.forms import Forms
-from agent.core.history import History, fitting, last_id
+from agent.core.history import History, fitting, last_id, last_setting
 from agent.core.loop import Turn, TurnResult, result_of
+from agent.core.mentions import NOTHING, Beside, Mentions
 from agent.core.notes import note_for
 from agent.core.permissions import Mode
 from agent.core.prefix import news
@@ -52,6 +53,7 @@ from agent.protocols import (
     Clock,
     Journal,
     LateTools,
+    Mentionable,
     ModelClient,
     ModelRequest,
     Processes,
@@ -67,8 +69,8 @@ class Session:
     """`past`: events of a resumed session. `can_ask`: someone is there to answer permission questions.
     `tools_json`: the canonical tool list, built once. `max_tokens`: output limit of one reply. `prefix`: what a resumed
     session began with; where that differs from `system` and `tools_json`, the model is told so. `late`: tools that are
-    not in that list, and what the model is to be told of them along with the newest message. `shell`: what runs the
-    commands that the user types."""
+    not in that list, and what the model is to be told of them along with the newest message. `mentionable`: what a
+    message may mention by `@name`. `shell`: what runs the commands that the user types."""
 
     def __init__(
         self,
@@ -92,6 +94,7 @@ class Session:
         counter: TokenCounter,
         thinking: bool | int | None = None,
         processes: Processes | None = None,
+        mentionable: Sequence[Mentionable] = (),
         shell: Tool | None = None,
     ) -> None:
         self.mode: Mode = mode
@@ -101,10 +104,10 @@ class Session:
         self._bus = Bus(past)
         self._history = History.from_events(past)
         self._model = model
-        self._thinking = next((from_word(e.value) for e in reversed(past) if _is(e, "thinking")), thinking)
+        self._thinking = thinking if (kept := last_setting(past, "thinking")) is None else from_word(kept)
         self._now = Prefix(system, tools_json, bool(self._thinking))
         self._prefix = prefix or self._now
-        self._reading = Reading(held(past))
+        self._reading, self._last_id = Reading(held(past)), last_id(past)
         self._journal, self._clock, self._reader = journal, clock, reader
         self._record = Record(journal, clock, self._complain, prefix)
         self._max_steps, self.max_tokens = max_steps, max_tokens
@@ -112,12 +115,12 @@ class Session:
         self._endpoint: Endpoint | None = None
         seen = (*past, SettingsChanged("mode", mode))
         self._compactor = Compactor(self, self._history, model, counter, self.publish, clock, seen)
-        self._last_id = last_id(past)
         self._approvals = Approvals(self.publish)
         self.forms, self._late = Forms(self.publish), late
         self.changes = Changes(checkpoints, self.publish, lambda: self.running)
         book = rules or Rulebook()
         self._dispatch = Dispatch(tools, self, self._approvals, self.publish, clock, reader, book, self.changes, late)
+        self.mentions = Mentions(mentionable, self._dispatch.look)
         self._waiting = WaitingLine(self.publish)
         self.shell = UserShell(shell, book, self.publish, clock, self._bus)
         self._running: asyncio.Task[Any] | None = None
@@ -126,7 +129,7 @@ class Session:
         self._idle, self._wake = asyncio.Event(), asyncio.Event()
         self._idle.set()
         self._settle_open_calls()
-        if past and mode != next((e.value for e in reversed(past) if _is(e, "mode")), mode):
+        if past and mode != (last_setting(past, "mode") or mode):
             self.publish(SettingsChanged("mode", mode))  # a resumed session goes on as it was asked to this time
         self._runner = asyncio.get_running_loop().create_task(self._run(), name="session")
 
@@ -304,12 +307,14 @@ class Session:
     def steering(self) -> bool:
         return self._waiting.steering
 
-    def take_steering(self) -> bool:
-        if not (text := self._waiting.take_steering()):
-            return False
-        self._add_user(text, steered=True)
-        self._waiting.show()
-        return True
+    async def take_steering(self) -> bool:
+        while text := self._waiting.words:
+            beside = await self.mentions.beside(text)
+            if text == self._waiting.words:  # nothing was added or taken back meanwhile
+                self._add_user(self._waiting.take_steering(), steered=True, beside=beside)
+                self._waiting.show()
+                return True
+        return False
 
     def publish(self, event: Event) -> None:
         if isinstance(event, Compacted):
@@ -341,13 +346,16 @@ class Session:
     async def _one_turn(self, said: Waiting) -> TurnResult:
         self.turn += 1
         started = self._clock.monotonic()
-        self._add_user(said.text, steered=False, shown=said.shown, points=said.points)
+        beside = await self.mentions.watched(said.shown or said.text, self._watch)
+        self._add_user(said.text, steered=False, shown=said.shown, points=said.points, beside=beside or NOTHING)
         self._waiting.show()
         turn = Turn(
             self, self._model, self._dispatch, self._history, self.publish, self._clock, self._reader, self._max_steps
         )
         turn.tally.rules = self._dispatch.rules(said.allowed)
         self._running = asyncio.get_running_loop().create_task(turn.run(), name=f"turn-{self.turn}")
+        if beside is None:  # it was stopped while it was being looked up
+            self._running.cancel()
         await asyncio.wait([self._running])
         result = result_of(self._running)
         self._running = None
@@ -365,17 +373,20 @@ class Session:
         """What a stop would stop."""
         self._running = task
 
-    def _add_user(self, text: str, *, steered: bool, shown: str = "", points: tuple[str, ...] = ()) -> None:
+    def _add_user(
+        self, text: str, *, steered: bool, shown: str = "", points: tuple[str, ...] = (), beside: Beside = NOTHING
+    ) -> None:
         if tools := self._late.reach(self._prefix.tools) if self._late else "":
             self._prefix, self._now = replace(self._prefix, tools=tools), replace(self._now, tools=tools)
             self.publish(Notice("info", "Tools that reach MCP servers were added; the beginning is read anew, once."))
         told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))
-        told = (*told, self._late.notes() if self._late else "")
+        told = (beside.text, *told, self._late.notes() if self._late else "")
         if any(told):
             text, shown = "\n\n".join(filter(None, (text, *told))), shown or text
         message = UserMessage(self.new_id(), text, shown, points)
         self._history.add(message)
-        self.publish(TurnStarted(self.turn, message, steered))
+        for event in (TurnStarted(self.turn, message, steered), *beside.said):
+            self.publish(event)
 
     def _begin_epoch(self) -> None:
         """All is read anew, so what stands at the beginning may be brought up to date."""
@@ -387,7 +398,3 @@ class Session:
             said = self._bus.progress_of(call.id).strip("\n")
             text = f"{INTERRUPTED_CALL} Its last words:\n{said[-LAST_WORDS:]}" if said else INTERRUPTED_CALL
             self.add_result(ResultAdded(call.id, call.name, text, failed=True, seconds=0.0))
-
-
-def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
-    return isinstance(event, SettingsChanged) and event.key == key

@@ -45,9 +45,13 @@ class WaitingLine:
     def next(self) -> Waiting:
         return self._messages.popleft()
 
+    @property
+    def words(self) -> str:
+        """All the steering as one message; empty when there is none."""
+        return "\n\n".join(self._steering)
+
     def take_steering(self) -> str:
-        """All of it as one message; empty when there is none."""
-        text = "\n\n".join(self._steering)
+        text = self.words
         self._steering.clear()
         return text
 

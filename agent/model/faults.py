@@ -102,7 +102,7 @@ def _of_words(data: Mapping[str, Any], words: str, status: int | None) -> ModelF
         )
         unavailable.busy = True
         return unavailable
-    if status == 400 and re.search(r"schema|grammar", words, re.I):
+    if (status == 400 and re.search(r"schema|grammar", words, re.I)) or "JSON schema error" in words:
         return ToolsRefused(f"The model server cannot use the list of tools: {words}", status)
     said = words or "no reason given"
     fault = Refused(f"The model server refused the request ({f'status {status}: ' if status else ''}{said}).", status)

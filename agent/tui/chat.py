@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult, SuspendNotSupported
@@ -23,12 +23,13 @@ from agent.errors import AgentError
 from agent.events import Event, GivenBack, SettingsChanged, TurnEnded
 from agent.tui.approval import Approval
 from agent.tui.choices import Choices
-from agent.tui.commands import screen_commands
+from agent.tui.commands import command_offers, screen_commands
 from agent.tui.completion import Offer
 from agent.tui.composer import SHELL, Composer
 from agent.tui.docks import Docks
 from agent.tui.gauge import Gauge
 from agent.tui.keyboard import Keyboard
+from agent.tui.mentions import MentionOffers
 from agent.tui.picture import Answer as Reply
 from agent.tui.picture import Picture
 from agent.tui.pump import Pump
@@ -84,6 +85,8 @@ class Chat(Screen[None]):
         self.commands = commands
         self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
         composer.complete = self._complete
+        commands.changed = composer.offer
+        self._mentions = MentionOffers(lambda: self.session and self.session.mentions, composer.offer, self.spawn)
         composer.take_back = self._take_back
         self.session: Session | None = None
         self._unsent: list[Ask] = []
@@ -116,10 +119,11 @@ class Chat(Screen[None]):
         if not narrow and self.focused is None:
             self.docks.focus()
 
-    def spawn(self, work: asyncio.Task[None]) -> None:
-        """Hold on to a task until it is done; its bug is the app's."""
-        self._tasks.add(work)
-        work.add_done_callback(self._finished)
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs it beside the screen; its bug is the app's."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
 
     def _finished(self, work: asyncio.Task[None]) -> None:
         self._tasks.discard(work)
@@ -128,9 +132,8 @@ class Chat(Screen[None]):
 
     # ---- the session
     def _start(self) -> None:
-        loop = asyncio.get_running_loop()
         self._show()
-        self.spawn(loop.create_task(self._branch()))
+        self.spawn(self._branch())
         try:
             self.session = self._open()
         except AgentError as error:
@@ -143,7 +146,7 @@ class Chat(Screen[None]):
         self.gauge.mode = self.session.mode
         self._resumed = self.session.turn
         pump = Pump(self._fold, self._show, self._fail)
-        self.spawn(loop.create_task(pump.run(self.session.subscribe()), name="pump"))
+        self.spawn(pump.run(self.session.subscribe()))
         if self._first_prompt.strip():
             self.take(self._first_prompt, queued=True)
         for ask in self._unsent:
@@ -168,7 +171,7 @@ class Chat(Screen[None]):
         if isinstance(event, TurnEnded) and event.turn > self._resumed:
             self._turn_ended(event)
         if was != "idle" and self.gauge.activity == "idle" and self._read_branch is not None:
-            self.spawn(asyncio.get_running_loop().create_task(self._branch()))
+            self.spawn(self._branch())
 
     def _show(self) -> None:
         if not self.is_attached:
@@ -217,7 +220,7 @@ class Chat(Screen[None]):
         if text.startswith(SHELL):
             self._run_in_shell(text.removeprefix(SHELL))
         elif written := self.commands.read(text):
-            self._command(*written)
+            self.spawn(self._run(*written))
         else:
             self._say(Ask(text), queued=queued)
 
@@ -238,13 +241,10 @@ class Chat(Screen[None]):
         else:
             self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed, points=ask.points)
 
-    def _command(self, command: Command | None, name: str, argument: str) -> None:
-        if command is None:
+    async def _run(self, command: Command | None, name: str, argument: str) -> None:
+        if (command := command or await self.commands.arriving(name)) is None:
             self._note(f"There is no command /{name}; /help lists them.", "warning")
-        else:
-            self.spawn(asyncio.get_running_loop().create_task(self._run(command, argument)))
-
-    async def _run(self, command: Command, argument: str) -> None:
+            return
         try:
             await self._answer(await command.run(argument))
         except AgentError as error:
@@ -283,17 +283,8 @@ class Chat(Screen[None]):
         return Said(f"The last answer was copied ({len(said):,} characters).")
 
     def _complete(self, text: str, cursor: int) -> Sequence[Offer]:
-        if not text.startswith("/") or "\n" in text or cursor < len(text):
-            return ()
-        found = [(line, about) for line, about in self.commands.completions(text) if line != text]
-        offers = [Offer(0, len(text), line, about, self._is_final(line)) for line, about in found]
-        if offers and (whole := self.commands.find(text[1:])):  # Enter runs what is written, not what begins like it
-            offers.insert(0, Offer(0, len(text), text, whole.summary, self._is_final(text)))
-        return offers
-
-    def _is_final(self, line: str) -> bool:
-        command = self.commands.find(line[1:])
-        return " " in line or command is None or not command.usage
+        mentioned = self._mentions(text, cursor)
+        return command_offers(self.commands, text, cursor) if mentioned is None else mentioned
 
     def _mode_changed(self) -> None:
         if not shows_mode(self.gauge, self.status.label, time.monotonic(), self.status.size.width):
@@ -309,9 +300,9 @@ class Chat(Screen[None]):
     @on(Keyboard.Stop)
     def action_stop(self) -> None:
         if self.session is not None and self.session.shell.running:
-            self.spawn(asyncio.get_running_loop().create_task(self.session.shell.stop()))
+            self.spawn(self.session.shell.stop())
         elif self.session is not None and self.session.running:
-            self.spawn(asyncio.get_running_loop().create_task(self._cancel(self.session)))
+            self.spawn(self._cancel(self.session))
         elif not self.composer.text:
             self.choices.escaped()
 

@@ -21,13 +21,14 @@ ROWS = 8
 @dataclass(frozen=True, slots=True)
 class Offer:
     """`text` stands in for the characters from `start` to `end` of what is written. `final`: nothing more can follow,
-    so that Enter sends it at once."""
+    so that Enter sends it at once. `more`: what follows belongs to it, without a blank."""
 
     start: int
     end: int
     text: str
     about: str = ""
     final: bool = False
+    more: bool = False
 
 
 class Completion(Widget):
@@ -61,7 +62,8 @@ class Completion(Widget):
             return Strip.blank(width, self.rich_style)
         offer = self._offers[number]
         here = number == self._choice
-        column = min(max(cell_len(o.text) for o in self._offers) + 2, max(12, width // 2))
+        most = max(12, width // 2) if any(o.about for o in self._offers) else width - 2
+        column = min(max(cell_len(o.text) for o in self._offers) + 2, most)
         name = one_line(offer.text, column - 1)
         segments = [
             Segment("▸ " if here else "  ", theme.accent),

@@ -91,8 +91,9 @@ class Composer(TextArea):
         self.clear()
         self.insert(clean(text))
 
-    def _offer(self) -> None:
-        """What is recalled is walked through with the same keys as a menu: none is shown over it."""
+    def offer(self) -> None:
+        """What may be meant by what is written. What is recalled is walked through with the same keys as a menu: none
+        is shown over it."""
         row, column = self.cursor_location
         cursor = sum(len(line) + 1 for line in self.text.split("\n")[:row]) + column
         self.menu.offer(self.complete(self.text, cursor) if self._at is None else ())
@@ -102,13 +103,13 @@ class Composer(TextArea):
         shell = self.text.startswith(SHELL)
         self.set_class(shell, "-shell")
         self.border_title = "shell" if shell else None
-        self._offer()
+        self.offer()
 
     def _accept(self, offer: Offer) -> None:
-        end = "" if offer.final or self.text[offer.end : offer.end + 1] == " " else " "
+        end = "" if offer.final or offer.more or self.text[offer.end : offer.end + 1] == " " else " "
         result = self.replace(offer.text + end, self._place(offer.start), self._place(offer.end))
         self.move_cursor(result.end_location)
-        self._offer()
+        self.offer()
 
     def take(self) -> str:
         text = self.whole()
@@ -164,7 +165,7 @@ class Composer(TextArea):
 
     def _own_key(self, key: str) -> bool:
         if self.menu.chosen:
-            self._offer()  # keys may come faster than word of what they changed: never complete what was written before
+            self.offer()  # keys may come faster than word of what they changed: never complete what was written before
         if (offer := self.menu.chosen) and self._menu_key(key, offer):
             return True
         match key:

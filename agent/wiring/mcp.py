@@ -32,6 +32,7 @@ from agent.tools.mcp.workshop import PYTHON, write_server
 from agent.wiring.elicit import elicit
 from agent.wiring.late import LateModel
 from agent.wiring.options import Options
+from agent.wiring.sampling import Sampler
 
 
 def results_folder(paths: Paths) -> Path:
@@ -66,7 +67,9 @@ def build_pool(
         assert session is not None
         return await elicit(wish, session())
 
-    host = Host((options.folder, *options.extra), _with_python(env), paths.logs, __version__, ask if session else None)
+    folders = (options.folder, *options.extra)
+    asking = (ask, Sampler(session, model)) if session else (None, None)
+    host = Host(folders, _with_python(env), paths.logs, __version__, *asking)
 
     async def load_connect() -> Connect:
         """The library takes more than a second to import: in a thread, and only once a server has to be started."""

@@ -6,19 +6,18 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.commands.base import Level, Registry
+from agent.commands.base import Level
 from agent.config.paths import Paths
 from agent.config.trust import Trust
 from agent.core.permissions import Mode
 from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, Event, Notice, Process, ProcessesChanged, ServerChanged
-from agent.protocols import Checkpoints, Journal, ModelClient, Tool
+from agent.protocols import Checkpoints, Journal, Mentionable, ModelClient, Tool
 from agent.speech import tell
 from agent.wiring.logs import log_to
 from agent.wiring.options import Options
@@ -46,8 +45,12 @@ class Parts:
     def __init__(self, options: Options, env: Mapping[str, str], *, can_ask: bool) -> None:
         from agent.store.archive import FileArchive
         from agent.tools.jobs import ProcessBook
+        from agent.tools.mcp.results import Results
         from agent.wiring.choice import ServerChoice
+        from agent.wiring.commands import build_commands
         from agent.wiring.late import LateModel
+        from agent.wiring.mcp import results_folder
+        from agent.wiring.offerings import Offerings
         from agent.wiring.rules import rulebook
         from agent.wiring.wall import home_warning, settings_for
         from agent.workspace.paths import Workspace
@@ -62,11 +65,12 @@ class Parts:
         self.archive = FileArchive(self.paths.sessions)
         self.workspace = Workspace(options.folder, options.extra)
         self.book = ProcessBook()
+        self.book.on_change = self._processes_changed
         self.can_ask = can_ask
         self.session: Session | None = None
         self.server = ServerChoice(options, self.paths, env, self._publish)
         self.rules, notes = rulebook(self.paths, options.folder)
-        self.registry = self._commands()
+        self.registry = build_commands(self)
         self.extensions: Extensions | None = None
         self.start_notes: list[str] = [*home_warning(options.folder, env), *loaded.warnings, *notes]
         self.model = LateModel(self._client, self.server.suspect, self.server.totals)
@@ -74,6 +78,8 @@ class Parts:
         self._asking: asyncio.Task[None] | None = None
         self._instructions = ""
         self.mcp = self._pool()
+        ask = self.opened if can_ask else None
+        self.offerings = Offerings(self.mcp, Results(results_folder(self.paths)), self.registry, ask)
 
     @property
     def context(self) -> int:
@@ -98,12 +104,12 @@ class Parts:
             self.env,
             self.trust,
             context=self.context,
-            notice=self._notice,
+            notice=self.notice,
             model=self.model,
             session=self.opened if self.can_ask else None,
         )
 
-    def _notice(self, level: Level, text: str) -> None:
+    def notice(self, level: Level, text: str) -> None:
         """In a moment: whoever watches the session begins to only after it has been opened."""
         if self.session is not None and text:
             asyncio.get_running_loop().call_soon(self.session.publish, Notice(level, text))
@@ -168,17 +174,23 @@ class Parts:
             max_tokens=self._reply_limit(),
             prefix=self.archive.prefix(journal.session_id) if past else None,
             processes=self.book,
+            mentionable=self._mentionable(own),
             counter=Tokens(self.server.ensure_ready, self.model.count, _encoding),
             thinking=self.server.profile.thinking if self.server.profile else None,
             shell=self._shell() if self.can_ask else None,
         )
         self.session.server_changed(self.server.state)
-        self.book.on_change = self._processes_changed
         self._processes_changed(self.book.list())
         self._warming = asyncio.get_running_loop().create_task(self._warm())
         self.mcp.start()
         self._ask_trust(self.session, extensions)
         return self.session
+
+    def _mentionable(self, own: Sequence[Tool]) -> tuple[Mentionable, ...]:
+        from agent.tools.mention import Files
+
+        tools = {tool.name: tool for tool in own}
+        return Files(self.workspace, tools["read"], tools["list"], self.rules.hides), self.offerings.resources
 
     def _shell(self) -> Tool:
         """For what the user types: its folder and variables are not the model's, and no sandbox is around it."""
@@ -199,12 +211,12 @@ class Parts:
             await self.mcp.look_anew(configured(self.options, self.paths))
             return brought(self.options.folder, self._extensions(), self.mcp, self.trust)
 
-        self._notice("warning", "\n".join(self.mcp.configured.faults))
+        self.notice("warning", "\n".join(self.mcp.configured.faults))
         things = brought(self.options.folder, extensions, self.mcp, self.trust)
         if self._asking is not None:
             self._asking.cancel()
         if self.can_ask:
-            asking = watch(session, things, look, self.trust, self._let_in, self._notice)
+            asking = watch(session, things, look, self.trust, self._let_in, self.notice)
             self._asking = asyncio.get_running_loop().create_task(asking)
         elif things:
             self.start_notes.append(left_out(things))
@@ -215,7 +227,7 @@ class Parts:
 
         loaded = settings_for(self.options.folder, self.paths, self.trust)
         self.settings = loaded.settings
-        self._notice("warning", "\n".join(loaded.warnings))
+        self.notice("warning", "\n".join(loaded.warnings))
         self.mcp.start()
         self._extensions()
 
@@ -283,56 +295,6 @@ class Parts:
     def _holds(self, text: str) -> bool:
         return self.session is not None and self.session.holds(text)
 
-    def _commands(self) -> Registry:
-        from agent import __version__
-        from agent.commands.cache import cache_command
-        from agent.commands.changes import change_commands
-        from agent.commands.config import config_command
-        from agent.commands.context import compact_command, context_command
-        from agent.commands.conversation import mode_command, plan_command, thinking_command
-        from agent.commands.mcp import mcp_command
-        from agent.commands.model import model_command
-        from agent.commands.permissions import permissions_command
-        from agent.commands.processes import processes_command
-        from agent.commands.server import doctor_command, server_command, status_command
-        from agent.commands.sessions import session_commands
-        from agent.commands.speed import speed_command
-        from agent.config.settings import Settings
-        from agent.tools.diff import unified
-        from agent.wiring.engine import chosen_profile
-        from agent.wiring.room import examine
-        from agent.wiring.wall import explain
-
-        def doctor() -> Awaitable[str]:
-            profile = self.server.profile or chosen_profile(self.options, self.paths, self.env)
-            return examine(profile, self.paths, self.env, self.options.folder)
-
-        server = self.server
-        return Registry(
-            [
-                *session_commands(self.opened, self.archive, self.options.folder),
-                mode_command(self.opened),
-                plan_command(self.opened),
-                *change_commands(self.opened, unified),
-                permissions_command(self.opened, lambda: self.rules),
-                thinking_command(self.opened),
-                processes_command(self.book),
-                compact_command(self.opened),
-                context_command(self.opened),
-                speed_command(self.opened),
-                cache_command(self.opened, server.ensure_ready),
-                model_command(server.survey, lambda: server.choice, self.change),
-                server_command(lambda: server, server, lambda: server.profile is None),
-                status_command(self.opened, str(self.options.folder), lambda: server.label, __version__),
-                doctor_command(doctor),
-                config_command(
-                    partial(explain, self.options.folder, self.paths, self.trust, self.env),
-                    tuple(Settings.model_fields),
-                ),
-                mcp_command(lambda: self.mcp, lambda text: self._notice("info", text)),
-            ]
-        )
-
     @property
     def mode(self) -> Mode:
         """That of the session; before there is one, that in which it will start."""
@@ -380,6 +342,7 @@ class Parts:
                 await asyncio.wait([task])
         for process in self.book.list():
             tell(f"Stopped with this session: {process.command} (pid {', '.join(map(str, process.pids))}).")
+        await self.offerings.close()
         remaining, _ = await asyncio.gather(self.book.stop_all(), self.mcp.close())
         if remaining:
             tell(f"Could not be stopped: {named(remaining)}.")

@@ -10,7 +10,7 @@ import pytest
 from agent.commands.base import Line, Said
 from agent.commands.context import context, context_command
 from agent.commands.speed import one_turn, report, speed_command
-from agent.commands.table import SHADES, Column, bar, cells, legend, table
+from agent.commands.table import SHADES, Column, bar, cells, hanging, legend, table
 from agent.core.spending import Spending
 from agent.core.stats import turns
 from agent.errors import AgentError
@@ -162,3 +162,13 @@ def test_columns_go_by_rank_and_empty_ones_are_left_out() -> None:
     assert plain(table(columns, rows, 60))[0].split() == ["a", "text", "b"]
     assert plain(table(columns, rows, 6))[0].split() == ["a", "b"]
     assert plain(table(columns, rows, 2))[0].split() == ["a"]
+
+
+@pytest.mark.parametrize("width", [20, 40, 100])
+def test_what_does_not_fit_beside_a_name_goes_on_below_its_words(width: int) -> None:
+    text = "folder   /a/long/path/that/goes/on/and/on\nmode     ask before every change that is made\n\nNo rows here."
+    lines = ["".join(piece for piece, _ in line) for line in hanging(text, width)]
+    assert all(len(line) <= width for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    inside = lines[: lines.index("")]
+    assert all(line.startswith(("folder   ", "mode     ", " " * 9)) for line in inside)

@@ -4,7 +4,8 @@ JSON script, over HTTP as `HttpServer`.
 Keys of a script, all optional: log (a file; one JSON object for each start, list and call), tools, results {tool:
 result}, init_delay (s), exit_at_start [status, text], die {tool: [status, text]}, silent [tools], progress {tool:
 times}, junk (text on stdout), stubborn (outlives a closed stdin and TERM), child (starts a process that outlives it),
-becomes {tool: tools} (calling it changes the list), elicit {tool: params}, pages (size of a page), greeting (added to
+becomes {tool: tools} (calling it changes the list), prompts, prompts_become {tool: prompts}, resources {uri: contents}
+(a prompt says its arguments), elicit {tool: params}, pages (size of a page), greeting (added to
 the answer of initialize).
 """
 
@@ -95,12 +96,20 @@ class Stdio:
         method, params, number = message["method"], message.get("params") or {}, message["id"]
         if method == "initialize":
             time.sleep(self.script.get("init_delay", 0))
-            offers = {"tools": {"listChanged": True}}
+            offers: dict[str, Any] = {"tools": {"listChanged": True}}
+            offers |= {kind: {"listChanged": True} for kind in ("prompts", "resources") if kind in self.script}
             result: Any = {"protocolVersion": params["protocolVersion"], "capabilities": offers}
             result |= {"serverInfo": {"name": "fake", "version": "1"}, **self.script.get("greeting", {})}
         elif method == "tools/list":
             self.note("list")
             result = self.page(params.get("cursor"))
+        elif method == "prompts/list":
+            result = {"prompts": self.script["prompts"]}
+        elif method == "prompts/get":
+            said = {"type": "text", "text": json.dumps(params.get("arguments"))}
+            result = {"messages": [{"role": "user", "content": said}]}
+        elif method == "resources/read" and params["uri"] in self.script["resources"]:
+            result = {"contents": self.script["resources"][params["uri"]]}
         elif method == "tools/call":
             result = self.call(params, number)
             if result is None:
@@ -129,6 +138,9 @@ class Stdio:
         if name in script.get("becomes", {}):
             script["tools"] = script["becomes"][name]
             self.send({"method": "notifications/tools/list_changed"})
+        if name in script.get("prompts_become", {}):
+            script["prompts"] = script["prompts_become"][name]
+            self.send({"method": "notifications/prompts/list_changed"})
         if name in script.get("elicit", {}):
             self.send({"id": "ask", "method": "elicitation/create", "params": script["elicit"][name]})
             self.answered.wait(20)

@@ -42,16 +42,26 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampled:
+    """`cut`: it reached its limit. `model`: who answered, as far as that is known."""
+
+    text: str
+    model: str = ""
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """`folders`: the roots that servers hear of. `elicit` None: nobody is there to fill in a form, and servers are told
-    so. `sample` likewise; it raises Fault when the user refuses. `env`: the user's environment."""
+    so. `sample` likewise; it raises Fault, of the kind `refused` when the user does not want it. `env`: the user's
+    environment."""
 
     folders: tuple[Path, ...]
     env: Mapping[str, str] = field(repr=False)
     logs: Path
     version: str
     elicit: Callable[[Elicitation], Awaitable[Elicited]] | None = None
-    sample: Callable[[Sampling], Awaitable[str]] | None = None
+    sample: Callable[[Sampling], Awaitable[Sampled]] | None = None
 
 
 class Link(Protocol):

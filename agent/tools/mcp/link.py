@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.client import ConnectMode
 from mcp.client.session import ClientRequestContext, IncomingMessage
-from mcp.client.subscriptions import PromptsListChanged, ToolsListChanged
+from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent.config.foreign import mapping
@@ -25,6 +25,8 @@ from agent.tools.mcp.mapped import FOREIGN, as_fault, in_time, told
 from agent.tools.mcp.stdio import Child, Words, stdio
 from agent.tools.mcp.web import Web, web
 
+T = TypeVar("T")
+USER_REFUSED = -1  # the protocol's own code where a user does not want what a server asks for
 PAGES = 100  # of one list; a server that never ends its list cannot hang us
 RELISTEN = 5.0  # seconds until a lost stream of changes is opened again
 
@@ -110,7 +112,8 @@ class OpenLink:
         self._lost = asyncio.Event()
         self._changed: asyncio.Queue[Listed] = asyncio.Queue()
         self._limits: set[asyncio.Timeout] = set()
-        self._asking = 0
+        self._asking = self._calls = 0
+        self._questions: set[asyncio.Future[Any]] = set()  # that calls have led to
 
     def client_of(self, transport: contextlib.AbstractAsyncContextManager[Streams], mode: ConnectMode) -> Client:
         host = self._host
@@ -155,7 +158,14 @@ class OpenLink:
                         limit.reschedule(asyncio.get_running_loop().time() + patience)
                     say(_progress(progress, total, message))
 
-                result = await self.client.call_tool(tool, dict(arguments), progress_callback=heard)
+                self._calls += 1
+                try:
+                    result = await self.client.call_tool(tool, dict(arguments), progress_callback=heard)
+                finally:
+                    self._calls -= 1
+                    if not self._calls:
+                        for question in self._questions:
+                            question.cancel()
         return _plain(result)
 
     async def resources(self) -> list[Mapping[str, Any]]:
@@ -234,22 +244,27 @@ class OpenLink:
             return
         tools = bool(offers.tools and offers.tools.list_changed)
         prompts = bool(offers.prompts and offers.prompts.list_changed)
-        if not (tools or prompts):
+        resources = bool(offers.resources and offers.resources.list_changed)
+        if not (tools or prompts or resources):
             return
         while True:
             with contextlib.suppress(*FOREIGN):
-                async with self.client.listen(tools_list_changed=tools, prompts_list_changed=prompts) as events:
+                async with self.client.listen(
+                    tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+                ) as events:
                     async for event in events:
                         self._tell(event)
             await asyncio.sleep(RELISTEN)
             self._changed.put_nowait("tools")
+            self._changed.put_nowait("prompts")
+            self._changed.put_nowait("resources")
 
     def _tell(self, event: object) -> None:
         if isinstance(event, ToolsListChanged | types.ToolListChangedNotification):
             self._changed.put_nowait("tools")
         elif isinstance(event, PromptsListChanged | types.PromptListChangedNotification):
             self._changed.put_nowait("prompts")
-        elif isinstance(event, types.ResourceListChangedNotification):
+        elif isinstance(event, ResourcesListChanged | types.ResourceListChangedNotification):
             self._changed.put_nowait("resources")
 
     async def _message(self, message: IncomingMessage) -> None:
@@ -272,8 +287,10 @@ class OpenLink:
             wish = Elicitation(self._entry.name, params.message, url=params.url)
         else:
             wish = Elicitation(self._entry.name, params.message, params.requested_schema)
-        async with self._user_asked():
-            answer = await self._host.elicit(wish)
+        try:
+            answer = await self._asked(self._host.elicit(wish))
+        except Fault:
+            return types.ElicitResult(action="cancel")
         content = dict(answer.content) if answer.action == "accept" and not wish.url else None
         return types.ElicitResult(action=answer.action, content=content)
 
@@ -284,12 +301,28 @@ class OpenLink:
         messages = [(m.role, _text_of(_plain(m).get("content"))) for m in params.messages]
         wish = Sampling(self._entry.name, messages, params.system_prompt or "", params.max_tokens)
         try:
-            async with self._user_asked():
-                text = await self._host.sample(wish)
+            answer = await self._asked(self._host.sample(wish))
         except Fault as fault:
-            return types.ErrorData(code=types.INVALID_REQUEST, message=fault.why)
-        content = types.TextContent(type="text", text=text)
-        return types.CreateMessageResult(role="assistant", content=content, model="local", stop_reason="endTurn")
+            code = USER_REFUSED if fault.kind == "refused" else types.INTERNAL_ERROR
+            return types.ErrorData(code=code, message=fault.why)
+        content, end = types.TextContent(type="text", text=answer.text), "maxTokens" if answer.cut else "endTurn"
+        model = answer.model or "local"
+        return types.CreateMessageResult(role="assistant", content=content, model=model, stop_reason=end)
+
+    async def _asked(self, question: Awaitable[T]) -> T:
+        """A question to the user. It goes with the calls that may have led to it: raises Fault when they are over."""
+        task = asyncio.ensure_future(question)
+        if self._calls:
+            self._questions.add(task)
+        try:
+            async with self._user_asked():
+                await asyncio.wait([task])
+        finally:
+            self._questions.discard(task)
+            task.cancel()
+        if task.cancelled():
+            raise Fault("refused", "the call is over")
+        return task.result()
 
     @asynccontextmanager
     async def _user_asked(self) -> AsyncGenerator[None, None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.config.jsonfile import read_object, write_json
 from agent.config.trust import digest_of
-from agent.tools.mcp.schema import plain_schema
+from agent.tools.mcp.schema import is_endless, plain_schema
 
 Entry = Mapping[str, Any]
 Accepts = Callable[[str], Awaitable[bool]]
@@ -28,7 +28,9 @@ class Refusals:
     def adapted(self, entry: Entry) -> Entry | None:
         """The entry as the engine takes it, as far as is known; None: set aside."""
         verdict = read_object(self._file).get(self._key(entry))
-        return entry if verdict is None else plainer(entry) if verdict == "plain" else None
+        if verdict is None:
+            return plainer(entry) if is_endless(entry["function"]["parameters"]) else entry
+        return plainer(entry) if verdict == "plain" else None
 
     def note(self, entries: Sequence[Entry], verdict: str) -> None:
         with contextlib.suppress(OSError):

@@ -15,17 +15,18 @@ from agent.config.mcp import Configured, Entry, Launch, entry_of
 from agent.config.mcp_add import write_servers
 from agent.config.trust import Trust
 from agent.errors import ConfigError, ToolFailure
-from agent.mcp_servers import McpState, McpTool
+from agent.mcp_servers import McpState
 from agent.messages import ToolOutput
 from agent.protocols import Tool
-from agent.tools.mcp.adapter import McpCall, McpFind, RemoteTool, claims_of
+from agent.tools.mcp.adapter import McpCall, McpFind, RemoteTool
 from agent.tools.mcp.catalogue import Catalogue, Memory, ServerTool, block_entry, change, tokens_of
 from agent.tools.mcp.faults import Fault
-from agent.tools.mcp.host import Auth, Connect, Host
+from agent.tools.mcp.host import Auth, Connect, Host, Listed
 from agent.tools.mcp.mending import Accepts, Refusals, mended, name_of
 from agent.tools.mcp.naming import Names, loose
 from agent.tools.mcp.results import Results
 from agent.tools.mcp.server import Condition, McpServer
+from agent.tools.mcp.state import state_of
 from agent.tools.mcp.words import announced, fitness, found_list, found_text, removed_text, servers_text
 from agent.tools.mcp.workshop import write_server
 from agent.tools.registry import tool_schemas
@@ -39,9 +40,14 @@ LIVE_EVERY = 0.1  # seconds between two progress texts of a call
 Level: TypeAlias = Literal["info", "warning", "error"]
 
 
+def _nothing(_server: McpServer, _what: Listed) -> None:
+    pass
+
+
 class Pool:
     """`connect` is fetched when the first server starts: the library behind it is large. `notice` is for the user.
-    `context`: tokens of the model's context, as far as they are known. `accepts`: does the engine take a tool list?"""
+    `context`: tokens of the model's context, as far as they are known. `accepts`: does the engine take a tool list?
+    `offered` hears that a server's prompts or resources may be others than before."""
 
     def __init__(
         self,
@@ -70,6 +76,7 @@ class Pool:
         self._leading: dict[str, Callable[[str], None]] = {}  # by server: takes the user to its login
         self._refusals = refusals
         self._accepts = accepts
+        self.offered: Callable[[McpServer, Listed], None] = _nothing
         self._names = Names()
         self._servers: dict[str, McpServer] = {}
         self._listed: dict[str, Mapping[str, Any]] = {}  # the tool list's entries, by name
@@ -83,7 +90,7 @@ class Pool:
 
     # ---- servers
     def _add(self, entry: Entry) -> McpServer:
-        server = McpServer(entry, self._host, self._connect, self._told, self._arrived, self._signed)
+        server = McpServer(entry, self._host, self._connect, self._told, self._arrived, self._signed, self._offered)
         self._servers[entry.name] = server
         server.catalogue = self._memory.recall(entry)
         if entry.fault:
@@ -95,6 +102,14 @@ class Pool:
         else:
             server.rest(Condition("starting", "waiting for its turn"))
         return server
+
+    @property
+    def servers(self) -> Mapping[str, McpServer]:
+        """By name, also those that do not run."""
+        return self._servers
+
+    def _offered(self, server: McpServer, what: Listed) -> None:
+        self.offered(server, what)
 
     async def _signed(self, entry: Entry, launch: Launch) -> Auth | None:
         return await self._auth(entry, launch, self._leading.get(entry.name))
@@ -307,34 +322,7 @@ class Pool:
         return tuple(self._state(server) for server in self._servers.values())
 
     def _state(self, server: McpServer) -> McpState:
-        entry, condition, catalogue = server.entry, server.condition, server.catalogue or Catalogue()
-        tools = tuple(
-            McpTool(
-                t.name,
-                (name := self._name(server, t)),
-                t.summary,
-                tokens_of(block_entry(name, t)),
-                name in self._listed,
-                tuple(claims_of(t.hints)),
-            )
-            for t in catalogue.tools
-        )
-        return McpState(
-            name=entry.name,
-            scope=entry.scope,
-            target=entry.target,
-            kind=condition.kind,
-            phase=condition.phase,
-            why=condition.why,
-            status=condition.status,
-            seconds=condition.seconds,
-            words=tuple(server.birth.words) or condition.words,
-            again=condition.again,
-            era=catalogue.era,
-            title=catalogue.title,
-            tools=tools,
-            log=str(self._host.logs / f"mcp-{entry.name}.log") if entry.transport == "stdio" else "",
-        )
+        return state_of(server, lambda tool: self._name(server, tool), self._listed, self._host.logs)
 
     def _named(self, name: str) -> McpServer:
         if name not in self._servers:

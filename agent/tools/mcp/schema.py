@@ -24,6 +24,17 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return plain | {"type": "object", "properties": plain.get("properties", {})}
 
 
+def is_endless(schema: Any) -> bool:
+    """Would an engine never be done with it? llama-server (b11434) makes a grammar without an end of a text that must
+    be longer than it may be."""
+    if isinstance(schema, dict):
+        given = cast("dict[str, Any]", schema)
+        least, most = given.get("minLength"), given.get("maxLength")
+        contrary = isinstance(least, int | float) and isinstance(most, int | float) and least > most
+        return contrary or any(map(is_endless, given.values()))
+    return isinstance(schema, list) and any(map(is_endless, cast("list[Any]", schema)))
+
+
 def _plain(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict[str, Any]:
     if isinstance(reference := schema.get("$ref"), str):
         target = _target(reference, root)

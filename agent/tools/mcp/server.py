@@ -42,8 +42,9 @@ class Condition:
 
 
 class McpServer:
-    """`connect` is fetched when first needed. `told` hears of each new condition, `listed` of each catalogue. `auth`:
-    what signs its requests, None when there is nothing."""
+    """`connect` is fetched when first needed. `told` hears of each new condition, `listed` of each catalogue, `offered`
+    that its prompts or resources may be others than before. `auth`: what signs its requests, None when there is
+    nothing."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class McpServer:
         told: Callable[[McpServer], None],
         listed: Callable[[McpServer, Catalogue], None],
         auth: Callable[[Entry, Launch], Awaitable[Auth | None]],
+        offered: Callable[[McpServer, Listed], None],
     ) -> None:
         self.entry = entry
         self.condition = Condition("off")
@@ -63,6 +65,7 @@ class McpServer:
         self._told = told
         self._listed = listed
         self._auth = auth
+        self._offered = offered
         self._link: Link | None = None
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -116,6 +119,8 @@ class McpServer:
                     self._link, was_ready = link, True
                     self._enter(Condition("ready", seconds=loop.time() - began))
                     self._listed(self, self.catalogue)
+                    self._offered(self, "prompts")
+                    self._offered(self, "resources")
                     await link.serve(lambda what: self._changed(link, what))
                     fault = Fault("session", "the session was lost")
             except Fault as found:
@@ -171,7 +176,9 @@ class McpServer:
             raise Fault("timeout", f"it did not list its tools within {limit} s") from error
 
     async def _changed(self, link: Link, what: Listed) -> None:
-        if what == "tools":
+        if what != "tools":
+            self._offered(self, what)
+        else:
             with contextlib.suppress(Fault):  # a broken connection ends `serve` by itself; the old list stays
                 self.catalogue = await self._list(link)
                 self._listed(self, self.catalogue)

@@ -13,7 +13,7 @@ import pytest
 from agent.config.mcp import Configured, Entry, Launch, entry_of
 from agent.config.trust import Trust
 from agent.tools.mcp.catalogue import Memory
-from agent.tools.mcp.host import Connect, Elicitation, Elicited, Host
+from agent.tools.mcp.host import Connect, Elicitation, Elicited, Host, Sampled, Sampling
 from agent.tools.mcp.link import connect
 from agent.tools.mcp.login import auth_of
 from agent.tools.mcp.mending import Refusals
@@ -65,12 +65,13 @@ async def pools(tmp_path: Path, told: Told) -> AsyncIterator[MakePool]:
         context: int = 32_768,
         share: float = 0.02,
         elicit: Callable[[Elicitation], Awaitable[Elicited]] | None = None,
+        sample: Callable[[Sampling], Awaitable[Sampled]] | None = None,
         trust: Trust | None = None,
         start: bool = True,
         accepts: Callable[[str], Awaitable[bool]] = anything,
     ) -> Pool:
         read = tuple(entry_of(name, raw, scope, tmp_path / ".mcp.json") for name, raw in entries.items())
-        host = Host((tmp_path,), dict(os.environ), tmp_path / "logs", "0", elicit)
+        host = Host((tmp_path,), dict(os.environ), tmp_path / "logs", "0", elicit, sample)
 
         async def ready() -> Connect:
             return connect

@@ -11,6 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.tools.mcp.catalogue import ServerTool, block_entry
+from agent.tools.mcp.mending import Refusals
 from agent.tools.mcp.naming import LONGEST, Names
 from agent.tools.mcp.results import Results
 from agent.tools.mcp.sample import sample
@@ -97,3 +99,11 @@ def test_a_schema_that_refers_to_itself_gets_an_end() -> None:
     assert sample(
         {"type": "object", "required": ["q"], "properties": {"q": {"$ref": "#/$defs/N"}}, "$defs": {"N": node}}
     )
+
+
+def test_a_schema_without_an_end_is_said_plainer_before_any_engine_sees_it(tmp_path: Path) -> None:
+    text = {"type": "string", "minLength": 5, "maxLength": 1}
+    entry = block_entry("mcp__x__t", ServerTool("t", "", {"type": "object", "properties": {"a": {"items": [text]}}}))
+    fine = block_entry("mcp__x__u", ServerTool("u", "", {"type": "object", "properties": {"minLength": {"type": "x"}}}))
+    refusals = Refusals(tmp_path / "refused.json", "engine")
+    assert "minLength" not in json.dumps(refusals.adapted(entry)) and refusals.adapted(fine) == fine
