@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
+from textual.events import Paste
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer
@@ -331,6 +332,11 @@ class Chat(Screen[None]):
     def _written(self) -> None:
         if not self.composer.text:
             self.docks.emptied()
+
+    def on_paste(self, event: Paste) -> None:
+        """A dock had the keys and wants none of it."""
+        self.composer.focus()
+        self.composer.paste(event.text)
 
     @on(Approval.Stray)
     @on(Question.Stray)

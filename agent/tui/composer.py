@@ -130,7 +130,10 @@ class Composer(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        self.paste(event.text)
+
+    def paste(self, text: str) -> None:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
         self.last_key = time.monotonic()
         if text and (result := self._replace_via_keyboard(self._shortened(text), *self.selection)):
             self.move_cursor(result.end_location)

@@ -128,8 +128,10 @@ class FormDock(ScrollView, can_focus=True):
         if room < 0:
             return [Strip([mark]) for mark in marks]
         segments = [s for mark in marks for s in (Segment(" · ", theme.faint), mark)][1:]
-        hint = "   ← → Enter, or just type" if self.plain else "   Tab next field, Ctrl+N next choice"
-        return [Strip([*segments, Segment(hint, theme.faint)] if len(hint) <= room else segments)]
+        hint = "   ← → and Enter, or just go on typing" if self.plain else "   Tab next field, Ctrl+N next choice"
+        if len(hint) <= room:
+            return [Strip([*segments, Segment(hint, theme.faint)])]
+        return [Strip(segments), *([Strip([Segment(hint[2:], theme.faint)])] if self.plain else [])]
 
     # ---- what it does
     def action_choose(self, choice: int) -> None:

@@ -139,6 +139,16 @@ def test_what_is_trusted_counts_at_once_and_is_told_in_the_newest_message(
     assert "- tide: Use for tide." in fresh[0]["content"]
 
 
+def test_a_paste_while_the_question_is_open_is_the_composers(folder: Folder, start: Start, tmp_path: Path) -> None:
+    folder.fill(tmp_path)
+    with FakeLlama([]) as server:
+        terminal = start(server)
+        terminal.until(seen("[not now]"))
+        terminal.type("\x1b[200~one\rtwo\x1b[201~")
+        screen = terminal.until(lambda screen: "│ one" in screen and "│ two" in screen)
+    assert "[not now]" in screen
+
+
 def test_for_this_run_is_not_remembered_and_a_digit_decides_nothing(
     folder: Folder, start: Start, tmp_path: Path
 ) -> None:
