@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent.commands.base import Answer, Command, Said
+from agent.commands.table import listed
 from agent.errors import ConfigError
 from agent.mcp_servers import McpServers, McpState
 
@@ -22,9 +23,9 @@ def mcp_command(servers: Callable[[], McpServers], say: Callable[[str], None]) -
     async def run(argument: str) -> Answer:
         words = argument.split()
         if not words:
-            return Said(overview(servers().states()))
+            return listed(overview(servers().states()))
         if words[0] not in VERBS:
-            return Said(details(_named(servers().states(), argument)))
+            return listed(details(_named(servers().states(), argument)))
         if len(words) != 2:
             raise ConfigError(f"/mcp {words[0]} needs the name of one server.")
         if words[0] == "new":
