@@ -68,7 +68,7 @@ async def _opened(
                 return stdio(launch, host.env, host.folders[0], child, words)
             return web(entry, launch, facts, auth)
 
-        client = link.client_of(_phased(lenient(transport(), facts.explain), birth), mode)
+        client = link.client_of(_phased(lenient(transport(), facts.explain, link.over.set), birth), mode)
         try:
             link.client = await stack.enter_async_context(client)
             break
@@ -109,7 +109,7 @@ class OpenLink:
         self._child = child
         self._words = words
         self._facts = facts
-        self._lost = asyncio.Event()
+        self._lost, self.over = asyncio.Event(), asyncio.Event()  # `over`: nothing more can come through it
         self._changed: asyncio.Queue[Listed] = asyncio.Queue()
         self._limits: set[asyncio.Timeout] = set()
         self._asking = self._calls = 0
@@ -218,6 +218,7 @@ class OpenLink:
                     asyncio.create_task(self._changed.get()),
                     asyncio.create_task(self._lost.wait()),
                     asyncio.create_task(self._child.gone.wait()),
+                    *([asyncio.create_task(self.over.wait())] if self._entry.url else []),
                 }
                 try:
                     done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -226,7 +227,7 @@ class OpenLink:
                         wait.cancel()
                 if self._lost.is_set():
                     return
-                if self._child.gone.is_set():
+                if self._child.gone.is_set() or (self._entry.url and self.over.is_set()):
                     raise Fault("lost", "it closed the connection")
                 for what in {str(task.result()) for task in done}:
                     await changed(what)  # pyright: ignore[reportArgumentType]
