@@ -5,8 +5,8 @@ Keys of a script, all optional: log (a file; one JSON object for each start, lis
 result}, init_delay (s), gate (a named pipe: it greets once somebody opens that), exit_at_start [status, text], die
 {tool: [status, text]}, silent [tools], progress {tool: times}, junk (text on stdout), stubborn (outlives a closed stdin
 and TERM), child (starts a process that outlives it), becomes {tool: tools} (calling it changes the list), prompts (each
-says its arguments), prompts_become {tool: prompts}, resources {uri: contents}, elicit {tool: params}, pages (size of a
-page), greeting (added to the answer of initialize).
+says its arguments), prompts_become {tool: prompts}, resources {uri: contents}, elicit {tool: params}, wants_pages
+{tool: pages of each call that is refused}, pages (size of a page), greeting (added to the answer of initialize).
 """
 
 from __future__ import annotations
@@ -114,6 +114,10 @@ class Stdio:
         elif method == "resources/read" and params["uri"] in self.script["resources"]:
             result = {"contents": self.script["resources"][params["uri"]]}
         elif method == "tools/call":
+            if waiting := self.script.get("wants_pages", {}).get(params["name"]):
+                error = {"code": -32042, "message": "a page first", "data": {"elicitations": waiting.pop(0)}}
+                self.send({"id": number, "error": error})
+                return
             result = self.call(params, number)
             if result is None:
                 return

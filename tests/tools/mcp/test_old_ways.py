@@ -15,6 +15,7 @@ import pytest
 
 from agent.tools.mcp.host import Elicitation, Elicited
 from agent.wiring.elicit import form_of
+from tests.fakes.mcp_server import script, tool
 from tests.tools.mcp.conftest import MakePool, call, kind, until
 from tests.tools.mcp.test_real_servers import node_server, ready
 
@@ -81,3 +82,20 @@ async def test_a_page_is_opened_only_with_the_users_word(pools: MakePool, server
     form = form_of(asked[0])
     assert "Log in, please." in form.text and "\nhttps://example.com/login\n" in form.text and not form.fields
     assert form.choices[form.default][0] == "cancel"  # an Enter that was meant for something else says nothing
+
+
+async def test_a_call_that_is_refused_until_a_page_was_opened_is_made_again(pools: MakePool, tmp_path: Path) -> None:
+    pages = [{"mode": "url", "message": "Log in, please.", "url": "https://example.com/in", "elicitationId": "1"}]
+    asked: list[str] = []
+    actions = ["decline", "accept"]
+
+    async def answer(wish: Elicitation) -> Elicited:
+        asked.append(wish.url)
+        return Elicited(actions.pop(0))  # type: ignore[arg-type]
+
+    entry = script(tmp_path, "x", tools=[tool("go")], wants_pages={"go": [pages, pages]})
+    pool = pools({"x": entry}, elicit=answer)
+    await ready(pool, "x")
+    output = await call(pool, "mcp__x__go")
+    assert output.failed and "a page first" in output.text and asked == ["https://example.com/in"]
+    assert (await call(pool, "mcp__x__go")).text == "go was called" and len(asked) == 2
