@@ -81,7 +81,7 @@ async def run(
             subscription.close()
 
     if isinstance(asked, Ask):
-        session.submit(asked.text, shown=asked.shown, allowed=asked.allowed)
+        session.submit(asked.text, shown=asked.shown, allowed=asked.allowed, points=asked.points)
     else:
         beside.append(loop.create_task(obey(*asked)))
     async for event in subscription:

@@ -85,11 +85,13 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """`shown`: what the user wrote, where `text` says more than that; empty: `text` is all of it."""
+    """`shown`: what the user wrote, where `text` says more than that; empty: `text` is all of it. `points`: what is to
+    be done for it, where a skill with a check list came along."""
 
     id: str
     text: str
     shown: str = ""
+    points: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

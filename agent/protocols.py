@@ -266,6 +266,10 @@ class LateTools(Protocol):
         """What the model should know of changes since it was last told; each once, "" when there are none."""
         ...
 
+    def reach(self, tools: str) -> str:
+        """A tool list that reaches them, where `tools` cannot and there is one to reach; else ""."""
+        ...
+
     async def mend(self, tools: str) -> tuple[str, str] | None:
         """Another form of a tool list that the server refuses, and what to tell the user; None when there is none."""
         ...

@@ -142,7 +142,9 @@ def test_the_page_checker_names_what_is_wrong(tmp_path: Path, inside: str, says:
 
 
 @pytest.mark.skipif(
-    not shutil.which("chromium"), reason="taking pictures needs Chromium (Debian: apt install chromium)"
+    not any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")),
+    reason="NOT TESTED here: whether the portfolio page can be drawn. Get a browser: apt install chromium (Debian), "
+    "dnf install chromium (Fedora), pacman -S chromium (Arch)",
 )
 def test_the_template_page_is_drawn_by_a_real_browser(tmp_path: Path) -> None:
     new("portfolio-page", "page", cwd=tmp_path)

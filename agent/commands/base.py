@@ -39,11 +39,12 @@ class Diff:
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A message to the model, sent in the user's place. `shown`: what the user sees of it; empty: all. `allowed`: the
-    tools its turn keeps to, as in `core/narrowing`; empty for all."""
+    tools its turn keeps to, as in `core/narrowing`; empty for all. `points`: what is to be done."""
 
     text: str
     shown: str = ""
     allowed: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

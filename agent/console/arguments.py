@@ -8,6 +8,8 @@ from collections.abc import Callable
 COMMANDS = ("server", "doctor", "setup", "session", "mcp", "skill", "config", "completion")
 SHELLS = ("bash", "zsh", "fish")
 
+ANSWER_TIMEOUT = 180.0  # seconds; a machine without a GPU reads the skills' names for a minute
+
 
 def parser(positive: Callable[[str], int]) -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="dflash-agent", allow_abbrev=False)
@@ -112,3 +114,5 @@ def _add_skill(skill: argparse.ArgumentParser) -> None:
     )
     check.add_argument("skill", nargs="*", metavar="NAME|DIR", help="(default: all but the bundled ones)")
     check.add_argument("--server", metavar="URL", help="ask this model server")
+    limit = "for the answer to one sample prompt (default: %(default)g)"
+    check.add_argument("--timeout", type=float, default=ANSWER_TIMEOUT, metavar="SECONDS", help=limit)

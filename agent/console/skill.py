@@ -43,7 +43,7 @@ def run(
         case "new":
             return _new(arguments, place)
         case "check":
-            return asyncio.run(_check(arguments.skill, discover(searched, _all()), choose))
+            return asyncio.run(_check(arguments.skill, discover(searched, _all()), choose, arguments.timeout))
         case "show":
             return _show(arguments.name, discover(searched, _all()))
         case _:
@@ -92,7 +92,7 @@ def _new(arguments: argparse.Namespace, place: Place) -> int:
     return OK
 
 
-async def _check(names: Sequence[str], found: Found, choose: Choose | None) -> int:
+async def _check(names: Sequence[str], found: Found, choose: Choose | None, limit: float) -> int:
     """Folders or names; without any, all but the bundled ones."""
     folders = [_folder_of(name, found) for name in names]
     if not folders:
@@ -107,14 +107,15 @@ async def _check(names: Sequence[str], found: Found, choose: Choose | None) -> i
             _say(f"{folder / FILE}:{finding.line}: {finding.level}: {finding.text}")
         bad = any(f.level == "error" for f in findings)
         if not bad:
-            bad = not await _try(folder, choose)
+            bad = not await _try(folder, choose, limit)
         failed += bad
         _say(f"{folder.resolve().name}: {'failed' if bad else 'good' if not findings else 'works'}")
     return FAILED if failed else OK
 
 
-async def _try(folder: Path, choose: Choose | None) -> bool:
-    """Does a model choose it for its sample prompts? True too where nobody can tell."""
+async def _try(folder: Path, choose: Choose | None, limit: float) -> bool:
+    """Does a model choose it for its sample prompts? True too where there is no model to ask. `limit`: seconds for each
+    prompt; where one has no answer the rest is not asked."""
     asked = queries(folder)
     if choose is None or not asked:
         why = "no engine runs (start one, or name one with --server URL)" if asked else "it has no sample prompts"
@@ -123,7 +124,13 @@ async def _try(folder: Path, choose: Choose | None) -> bool:
     right = 0
     for number, query in enumerate(asked, 1):
         tell(f"asking the model, {number} of {len(asked)}: {query.text}")
-        chosen = await choose(folder, query.text)
+        try:
+            async with asyncio.timeout(limit):
+                chosen = await choose(folder, query.text)
+        except TimeoutError:
+            name, longer = folder.resolve().name, f"within {limit:g} s; --timeout SECONDS gives it longer"
+            _say(f"{name}: the model gave no answer to prompt {number} of {len(asked)} {longer}")
+            return False
         right += _told(query, chosen, slug(folder.resolve().name))
     _say(f"{folder.resolve().name}: the model chose rightly for {right} of {len(asked)} sample prompts")
     return right >= PASSED * len(asked)

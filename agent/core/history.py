@@ -5,6 +5,7 @@ lost or doubled any of its lines."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
+from typing import Literal
 
 from agent.errors import ContextOverflow
 from agent.events import (
@@ -14,6 +15,7 @@ from agent.events import (
     DurableEvent,
     PermissionSettled,
     ResultAdded,
+    SettingsChanged,
     TurnEnded,
     TurnStarted,
 )
@@ -94,6 +96,10 @@ def last_id(past: Iterable[DurableEvent]) -> int:
     """The highest number of a message so far."""
     ids = [e.message.id for e in past if isinstance(e, TurnStarted | AssistantAdded)]
     return max((int(i[1:]) for i in ids if i[1:].isdecimal()), default=1)
+
+
+def last_setting(past: Iterable[DurableEvent], key: Literal["mode", "thinking"]) -> str | None:
+    return next((e.value for e in reversed(list(past)) if isinstance(e, SettingsChanged) and e.key == key), None)
 
 
 def fitting(events: Iterable[DurableEvent]) -> Iterator[DurableEvent]:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeGuard
+from typing import Any
 
 from agent.core.approvals import Approvals
 from agent.core.bus import Bus, Subscription
@@ -16,7 +16,7 @@ from agent.core.changes import Changes
 from agent.core.compaction import Compactor
 from agent.core.dispatch import Dispatch
 from agent.core.forms import Forms
-from agent.core.history import History, fitting, last_id
+from agent.core.history import History, fitting, last_id, last_setting
 from agent.core.loop import Turn, TurnResult, result_of
 from agent.core.mentions import NOTHING, Beside, Mentions
 from agent.core.notes import note_for
@@ -104,7 +104,7 @@ class Session:
         self._bus = Bus(past)
         self._history = History.from_events(past)
         self._model = model
-        self._thinking = next((from_word(e.value) for e in reversed(past) if _is(e, "thinking")), thinking)
+        self._thinking = thinking if (kept := last_setting(past, "thinking")) is None else from_word(kept)
         self._now = Prefix(system, tools_json, bool(self._thinking))
         self._prefix = prefix or self._now
         self._reading, self._last_id = Reading(held(past)), last_id(past)
@@ -129,7 +129,7 @@ class Session:
         self._idle, self._wake = asyncio.Event(), asyncio.Event()
         self._idle.set()
         self._settle_open_calls()
-        if past and mode != next((e.value for e in reversed(past) if _is(e, "mode")), mode):
+        if past and mode != (last_setting(past, "mode") or mode):
             self.publish(SettingsChanged("mode", mode))  # a resumed session goes on as it was asked to this time
         self._runner = asyncio.get_running_loop().create_task(self._run(), name="session")
 
@@ -154,9 +154,9 @@ class Session:
         """Does it stand in what the model sees?"""
         return any(text in m.text for m in self._history.view())
 
-    def submit(self, text: str, *, shown: str = "", allowed: Sequence[str] = ()) -> None:
+    def submit(self, text: str, *, shown: str = "", allowed: Sequence[str] = (), points: Sequence[str] = ()) -> None:
         """Starts a turn, or queues it behind the running one; the arguments are the fields of `Waiting`."""
-        self._waiting.add(Waiting(text, shown, tuple(allowed)))
+        self._waiting.add(Waiting(text, shown, tuple(allowed), tuple(points)))
         if self._ahead is not None:
             self._ahead.cancel()
         if self.running:
@@ -272,7 +272,7 @@ class Session:
         )
 
     async def mend_tools(self) -> bool:
-        """The one case in which the beginning changes: the server could do nothing with it."""
+        """The beginning changes, for the server could do nothing with it."""
         found = await self._late.mend(self._prefix.tools) if self._late else None
         if found is not None:
             self._prefix = self._now = replace(self._prefix, tools=found[0])
@@ -347,7 +347,7 @@ class Session:
         self.turn += 1
         started = self._clock.monotonic()
         beside = await self.mentions.watched(said.shown or said.text, self._watch)
-        self._add_user(said.text, steered=False, shown=said.shown, beside=beside or NOTHING)
+        self._add_user(said.text, steered=False, shown=said.shown, points=said.points, beside=beside or NOTHING)
         self._waiting.show()
         turn = Turn(
             self, self._model, self._dispatch, self._history, self.publish, self._clock, self._reader, self._max_steps
@@ -373,12 +373,17 @@ class Session:
         """What a stop would stop."""
         self._running = task
 
-    def _add_user(self, text: str, *, steered: bool, shown: str = "", beside: Beside = NOTHING) -> None:
+    def _add_user(
+        self, text: str, *, steered: bool, shown: str = "", points: tuple[str, ...] = (), beside: Beside = NOTHING
+    ) -> None:
+        if tools := self._late.reach(self._prefix.tools) if self._late else "":
+            self._prefix, self._now = replace(self._prefix, tools=tools), replace(self._now, tools=tools)
+            self.publish(Notice("info", "Tools that reach MCP servers were added; the beginning is read anew, once."))
         told = (news(self._prefix, self._now, self._history.view()), note_for(self.mode, self._bus.past))
         told = (beside.text, *told, self._late.notes() if self._late else "")
         if any(told):
             text, shown = "\n\n".join(filter(None, (text, *told))), shown or text
-        message = UserMessage(self.new_id(), text, shown)
+        message = UserMessage(self.new_id(), text, shown, points)
         self._history.add(message)
         for event in (TurnStarted(self.turn, message, steered), *beside.said):
             self.publish(event)
@@ -393,7 +398,3 @@ class Session:
             said = self._bus.progress_of(call.id).strip("\n")
             text = f"{INTERRUPTED_CALL} Its last words:\n{said[-LAST_WORDS:]}" if said else INTERRUPTED_CALL
             self.add_result(ResultAdded(call.id, call.name, text, failed=True, seconds=0.0))
-
-
-def _is(event: DurableEvent, key: Literal["mode", "thinking"]) -> TypeGuard[SettingsChanged]:
-    return isinstance(event, SettingsChanged) and event.key == key

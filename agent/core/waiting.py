@@ -13,11 +13,12 @@ from agent.events import Event, QueueChanged
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A message that waits for its turn. `shown`: what the user wrote, where `text` says more. `allowed`: tools the
-    turn keeps to, as in `narrowing`; empty for all."""
+    turn keeps to, as in `narrowing`; empty for all. `points`: what is to be done."""
 
     text: str
     shown: str = ""
     allowed: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
 
 
 class WaitingLine:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from agent.config.trust import Trust
 from agent.errors import ToolFailure
 from agent.prompt.activation import Activation, activate
-from agent.prompt.skills import Found, Root, catalogue, discover, matching, thing_of
+from agent.prompt.skills import Found, Root, catalogue, discover, matching, thing_of, tokens
 
 SHARE = 0.02  # of the context, for the names and descriptions in the system prompt
 ANSWER = 4  # times as much for a list the model asks for
-BYTES = 3  # of a catalogue for each token: English has 4 to 5, lists of names fewer
 INTRODUCTION = """# Skills
 
 Tested steps for kinds of work. When a task fits one, call skill with its name first, then do its steps.
@@ -26,7 +25,7 @@ class SkillBook:
         self._places = places
         self._trust = trust
         self._facts = facts
-        self._limit = int(context * SHARE * BYTES)
+        self._limit = int(context * SHARE)
         self.found = Found()
         self.refresh()
 
@@ -44,7 +43,7 @@ class SkillBook:
 
     def introduction(self) -> str:
         """The part of the system prompt; empty where there is nothing to offer."""
-        text = catalogue(self.found.skills, self._limit - len(INTRODUCTION))
+        text = catalogue(self.found.skills, self._limit - tokens(INTRODUCTION))
         return f"{INTRODUCTION}{text}" if text else ""
 
     def listing(self, words: str) -> str:

@@ -29,6 +29,7 @@ FILE_LIMIT = 1_000_000  # bytes of a SKILL.md; the specification advises 500 lin
 TRUSTED_FILES, TRUSTED_BYTES = 500, 2_000_000  # of one skill that count for its trust: more is data, not instructions
 
 NAME, DESCRIPTION = 64, 1024  # characters, from the specification
+_PIECE = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|\n|[^\sA-Za-z\d]")
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 
@@ -288,19 +289,24 @@ def tool_names(value: Any) -> tuple[str, ...]:
 
 # ---- the catalogue
 def catalogue(skills: Sequence[Skill], limit: int) -> str:
-    """A line a skill for the system prompt, in at most `limit` bytes: long descriptions are shortened first, then only
+    """A line a skill for the system prompt, in at most `limit` tokens: long descriptions are shortened first, then only
     names are given, then the rest is counted. Empty where there is nothing to offer."""
     offered = [s for s in skills if s.for_model]
     if not offered:
         return ""
     for width in (DESCRIPTION, 300, 200, 150, 110, 80, 60):
         text = "\n".join(_line(s, width) for s in offered)
-        if len(text.encode()) <= limit:
+        if tokens(text) <= limit:
             return text
     shown = len(offered)
-    while shown and len(_short(offered, shown).encode()) > limit:
+    while shown and tokens(_short(offered, shown)) > limit:
         shown -= max(1, shown // 16)
     return _short(offered, shown)
+
+
+def tokens(text: str) -> int:
+    """Rather too many than too few: a name such as `a-17` is four of them, and an unusual letter one by itself."""
+    return len(_PIECE.findall(text))
 
 
 def _line(skill: Skill, width: int) -> str:

@@ -150,7 +150,7 @@ class Chat(Screen[None]):
         if self._first_prompt.strip():
             self.take(self._first_prompt, queued=True)
         for ask in self._unsent:
-            self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed)
+            self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed, points=ask.points)
         self._unsent.clear()
         self.picture.queue = ()
         self._show()
@@ -239,7 +239,7 @@ class Chat(Screen[None]):
         elif self.session.running and not queued:
             self.session.steer(ask.text)
         else:
-            self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed)
+            self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed, points=ask.points)
 
     async def _run(self, command: Command | None, name: str, argument: str) -> None:
         if (command := command or await self.commands.arriving(name)) is None:

@@ -144,6 +144,7 @@ class Picture:
                 if not steered:
                     self._timings = []
                 self._add(Said(f"user-{message.id}", text=message.shown or message.text, steered=steered))
+                self._to_do(message.points)
             case StepStarted():
                 self._drop_open()
             case TextDelta(message_id=key, text=text):
@@ -309,11 +310,15 @@ class Picture:
         elif call.tool == "todo":
             self.todo, call.output = tuple(call.preview.split("\n")), ""
         elif call.tool == "skill":
-            points = (f"[ ] {line.removeprefix('☐ ')}" for line in event.display.split("\n") if line.startswith("☐ "))
-            self.todo = tuple(dict.fromkeys((*self.todo, *points)))
+            lines = event.display.split("\n")
+            self._to_do([line.removeprefix("☐ ") for line in lines if line.startswith("☐ ")])
         elif call.kind == "edit" and event.display:
             self._one_diff(call, event.display)
         self.asking = [a for a in self.asking if a.plan.call_id != event.call_id]
+
+    def _to_do(self, points: Sequence[str]) -> None:
+        """The check list of a skill, whoever has started it, behind what is to be done already."""
+        self.todo = tuple(dict.fromkeys((*self.todo, *(f"[ ] {point}" for point in points))))
 
     def _one_diff(self, call: Call, diff: str) -> None:
         """Several edits of one file in one turn are one diff, at the last of them."""

@@ -3,7 +3,7 @@ for each content; what has changed, or is new, is asked about again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from agent.commands.base import Level
 from agent.config.trust import Thing, Trust
 from agent.core.session import Session
+from agent.events import TurnEnded
 from agent.forms import Form
 from agent.prompt.activation import skill_files
 from agent.prompt.custom import thing_of_file
@@ -59,6 +60,23 @@ def left_out(things: Sequence[Brought]) -> str:
     if not things:
         return ""
     return f"Left out, since this folder is not trusted: {_counted(things)}. --trust includes them for this run."
+
+
+async def watch(
+    session: Session,
+    things: Sequence[Brought],
+    look: Callable[[], Awaitable[Sequence[Brought]]],
+    trust: Trust,
+    let_in: Callable[[], None],
+    tell: Callable[[Level, str], None],
+) -> None:
+    """Asks about `things`, and after each turn about what `look` finds then: a turn may have written a skill or a
+    server."""
+    resumed = session.turn
+    await ask(session, things, trust, let_in, tell)
+    async for event in session.subscribe():
+        if isinstance(event, TurnEnded) and event.turn > resumed:
+            await ask(session, await look(), trust, let_in, tell)
 
 
 async def ask(

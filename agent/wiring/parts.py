@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import logging.handlers
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +19,7 @@ from agent.errors import AgentError, ConfigError
 from agent.events import DurableEvent, Event, Notice, Process, ProcessesChanged, ServerChanged
 from agent.protocols import Checkpoints, Journal, Mentionable, ModelClient, Tool
 from agent.speech import tell
+from agent.wiring.logs import log_to
 from agent.wiring.options import Options
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from agent.tools.mcp.pool import Pool
     from agent.wiring.skills import Extensions
 
-LOG_BYTES = 2_000_000
 PATIENCE = 30.0  # seconds that the user has to answer a command that asks, before the model is told
 ASSUMED_CONTEXT = 32_768  # tokens, where a server of the user's own has not been asked yet
 
@@ -206,15 +204,19 @@ class Parts:
         return build_system_prompt(self.options.folder, extensions.book.introduction(), self._instructions)
 
     def _ask_trust(self, session: Session, extensions: Extensions) -> None:
-        from agent.wiring.brought import ask, brought, left_out
+        from agent.wiring.brought import Brought, brought, left_out, watch
+        from agent.wiring.mcp import configured
 
-        for fault in self.mcp.configured.faults:
-            self.notice("warning", fault)
+        async def look() -> list[Brought]:
+            await self.mcp.look_anew(configured(self.options, self.paths))
+            return brought(self.options.folder, self._extensions(), self.mcp, self.trust)
+
+        self.notice("warning", "\n".join(self.mcp.configured.faults))
         things = brought(self.options.folder, extensions, self.mcp, self.trust)
         if self._asking is not None:
             self._asking.cancel()
         if self.can_ask:
-            asking = ask(session, things, self.trust, self._let_in, self.notice)
+            asking = watch(session, things, look, self.trust, self._let_in, self.notice)
             self._asking = asyncio.get_running_loop().create_task(asking)
         elif things:
             self.start_notes.append(left_out(things))
@@ -351,13 +353,3 @@ def _encoding() -> Callable[[str], int]:
     from agent.model.encoding import o200k
 
     return o200k()
-
-
-def log_to(file: Path) -> None:
-    """Bugs and library warnings go to a file, never to the user's screen. Without a writable place they are dropped."""
-    handler: logging.Handler = logging.NullHandler()
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handler = logging.handlers.RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1, delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from agent.config.paths import Paths
 from agent.errors import AgentError, ConfigError
 from agent.speech import tell
+from agent.wiring.logs import log_to
 from agent.wiring.options import Options
-from agent.wiring.parts import Parts, log_to
+from agent.wiring.parts import Parts
 
 if TYPE_CHECKING:
     from agent.config.profile import Profile

@@ -135,8 +135,9 @@ class Extensions:
         def ask(arguments: str) -> Ask:
             line = f"/{skill.name} {arguments}".strip()
             started = self.book.activate(skill.name, arguments, by_user=True)
-            text = started.again if self._holds(started.marker) else started.text
-            return Ask(f"{text}\n\nThe user's message: {line}", line, started.allowed)
+            known = self._holds(started.marker)
+            text, points = (started.again, ()) if known else (started.text, started.points)
+            return Ask(f"{text}\n\nThe user's message: {line}", line, started.allowed, points)
 
         return ask
 

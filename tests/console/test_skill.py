@@ -140,6 +140,17 @@ def test_a_check_asks_the_model_which_skill_it_would_choose(desk: Desk) -> None:
         assert desk.run("skill", "check", "tide", "--server", server.url).returncode == 1
 
 
+def test_a_model_that_does_not_answer_is_told_from_one_that_chooses_wrongly(desk: Desk) -> None:
+    desk.skill("tide")
+    prompts = [{"query": f"tide {n}", "should_trigger": True} for n in range(4)]
+    desk.write(".agents/skills/tide/evals/eval_queries.json", json.dumps(prompts))
+    chosen = calls(("skill", {"name": "tide"}))
+    with FakeLlama([chosen, say("hm", hold=True), chosen], n_ctx=32_768) as server:
+        done = desk.run("skill", "check", "tide", "--server", server.url, "--timeout", "2")
+    assert done.returncode == 1 and len(server.requests) == 2  # the rest is not asked
+    assert "no answer to prompt 2 of 4 within 2 s; --timeout SECONDS" in done.stdout
+
+
 # ---- without the screen
 def headless(desk: Desk, server: FakeLlama, prompt: str, *flags: str) -> subprocess.CompletedProcess[str]:
     return desk.run("--server", server.url, *flags, "-p", prompt)

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent.tui.app import DflashApp
 from agent.tui.composer import Composer
+from agent.tui.picture import Picture
 from agent.wiring.options import Options
 from agent.wiring.parts import Parts
 from tests.fakes.llama import FakeLlama, Reply, calls, say
@@ -94,6 +95,25 @@ async def test_a_loaded_skill_is_a_card_with_its_check_list(tmp_path: Path) -> N
         assert "Loaded mermaid" in shown.text() and "## Steps" not in shown.text()
         assert len(shown.app.chat.picture.todo) == 3
         assert all(step.startswith("[ ] ") for step in shown.app.chat.picture.todo)
+
+
+async def test_the_check_list_of_a_skill_that_the_user_starts_is_on_the_list_of_steps_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "project").mkdir()
+    async with screen(tmp_path, say("drawn"), say("again")) as shown:
+        await shown.write("/mermaid the login")
+        await shown.until(lambda: "drawn" in shown.text())
+        points = shown.app.chat.picture.todo
+        assert len(points) == 3 and all(point.startswith("[ ] ") for point in points)
+        assert "› /mermaid the login" in shown.text() and "☐" not in shown.text()
+        await shown.write("/mermaid the logout")  # it stands in the conversation already
+        await shown.until(lambda: "again" in shown.text())
+        assert shown.app.chat.picture.todo == points and shown.app.chat.session is not None
+        again = Picture()
+        for event in shown.app.chat.session.past:
+            again.apply(event)
+        assert again.todo == points
 
 
 async def test_skills_are_completed_behind_a_slash(tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ def test_a_folder_that_brings_something_is_asked_about_once_at_every_width(
         terminal.until(
             seen("Left out: MCP server notes; skill tide; command /web:deploy; settings .dflash/config.toml")
         )
-        terminal.type("\x03\x03")
-        assert terminal.wait() == 130
+        terminal.type("\x11")
+        assert terminal.wait() == 0
         again = start(server, columns=columns, rows=rows)
         again.until(seen("What shall we build?"))
         again.type("hi\r")
@@ -127,8 +127,8 @@ def test_what_is_trusted_counts_at_once_and_is_told_in_the_newest_message(
         terminal.type("look\r")
         terminal.until(seen("a note"))
         terminal.until(seen("done"))
-        terminal.type("\x03\x03")
-        assert terminal.wait() == 130
+        terminal.type("\x11")
+        assert terminal.wait() == 0
         start(server, "again", rows=50).until(lambda screen: "fresh" in screen and ASKED not in screen)
     first, second, third, *_, fresh = (r["messages"] for r in server.requests)
     assert second[: len(first)] == first and third[: len(second)] == second  # nothing that was sent has moved
@@ -154,8 +154,8 @@ def test_for_this_run_is_not_remembered_and_a_digit_decides_nothing(
         terminal.until(seen("[only for this run]"))
         terminal.type("\r")
         terminal.until(seen("These count for this run:"))
-        terminal.type("\x03\x03")
-        assert terminal.wait() == 130
+        terminal.type("\x11")
+        assert terminal.wait() == 0
         start(server).until(seen(ASKED))
 
 
@@ -165,8 +165,8 @@ def test_what_has_changed_is_asked_about_anew_and_nothing_else(folder: Folder, s
         terminal = start(server)
         trust(terminal)
         terminal.until(seen("These count from now on"))
-        terminal.type("\x03\x03")
-        assert terminal.wait() == 130
+        terminal.type("\x11")
+        assert terminal.wait() == 0
         folder.write(".agents/skills/tide/scripts/tide.sh", "rm -rf ~")
         screen = words(start(server).until(seen("[not now]")))
     assert "tide (changed; scripts/tide.sh)" in screen and "/web:deploy" not in screen and "MCP servers" not in screen

@@ -36,8 +36,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def quit_it(terminal: Terminal) -> None:
-    terminal.type("\x03\x03")
-    assert terminal.wait() == 130
+    terminal.type("\x11")
+    assert terminal.wait() == 0
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(40, 20), (80, 24), (120, 40)])

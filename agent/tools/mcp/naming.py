@@ -34,3 +34,8 @@ class Names:
 def _hashed(plain: str, key: tuple[str, str]) -> str:
     mark = hashlib.sha256("\0".join(key).encode("utf-8", "replace")).hexdigest()[:HASH]
     return f"{plain[: LONGEST - HASH - 1]}_{mark}"
+
+
+def loose(name: str) -> str:
+    """The same for spellings that mean the same."""
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")

@@ -5,9 +5,9 @@ changes or goes is told with the newest message, so that no earlier byte ever mo
 from __future__ import annotations
 
 import asyncio
-import re
+import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -23,12 +23,13 @@ from agent.tools.mcp.catalogue import Catalogue, Memory, ServerTool, block_entry
 from agent.tools.mcp.faults import Fault
 from agent.tools.mcp.host import Auth, Connect, Host, Listed
 from agent.tools.mcp.mending import Accepts, Refusals, mended, name_of
-from agent.tools.mcp.naming import Names
+from agent.tools.mcp.naming import Names, loose
 from agent.tools.mcp.results import Results
 from agent.tools.mcp.server import Condition, McpServer
 from agent.tools.mcp.state import state_of
 from agent.tools.mcp.words import announced, fitness, found_list, found_text, removed_text, servers_text
 from agent.tools.mcp.workshop import write_server
+from agent.tools.registry import tool_schemas
 
 TOGETHER = 4  # times the share of one server is what all servers may take of the context
 FIND_WAIT = 15.0  # seconds that a search waits for servers which are still starting
@@ -132,6 +133,18 @@ class Pool:
         """Can the running conversation call tools of servers that came after it began?"""
         return self._reachable
 
+    async def look_anew(self, configured: Configured) -> None:
+        """Takes in entries that have come or changed since."""
+        self._notice("warning", "\n".join(f for f in configured.faults if f not in self.configured.faults))
+        self.configured = configured
+        for entry in configured.entries:
+            known = self._servers.get(entry.name)
+            if known is None or (known.entry.digest, known.entry.scope) != (entry.digest, entry.scope):
+                if known is not None:
+                    await known.stop()
+                self._add(entry)
+        self.start()
+
     def unapproved(self) -> tuple[Entry, ...]:
         """Servers of the project that the user has not let run as they are now."""
         return tuple(s.entry for s in self._servers.values() if s.condition.kind == "unapproved")
@@ -165,11 +178,25 @@ class Pool:
                 self._listed |= entries
                 room -= 0 if always else cost
             self._known[server.entry.name] = catalogue
-        about = servers_text([(s.entry.name, s.catalogue, self._is_listed(s)) for s in active])
-        return list(self._listed.values()), (McpFind(about, self._search), McpCall(self._remote))
+        return list(self._listed.values()), self._reaching(active)
+
+    def _reaching(self, servers: Iterable[McpServer]) -> tuple[Tool, ...]:
+        about = servers_text([(s.entry.name, s.catalogue, self._is_listed(s)) for s in servers])
+        return McpFind(about, self._search), McpCall(self._remote)
+
+    def reach(self, tools: str) -> str:
+        """`tools` with those that reach servers at its end, where it lacks them and there is a server; else ""."""
+        listed: list[Mapping[str, Any]] = json.loads(tools) if tools else []
+        servers = [s for s in self._servers.values() if self._may_run(s)]
+        if not servers or any(name_of(entry) == McpFind.name for entry in listed):
+            return ""
+        self._reachable = True
+        return tool_schemas((), [*listed, *json.loads(tool_schemas(self._reaching(servers)))])
 
     def tool(self, name: str) -> Tool | None:
         """A tool of a server by its name, whether it stands in the tool list or not."""
+        if own := next((t for t in self._reaching(()) if self._reachable and t.name == name), None):
+            return own
         found = self._find(name)
         return self._remote_of(*found) if found else None
 
@@ -247,12 +274,12 @@ class Pool:
 
     def _find_loosely(self, name: str) -> tuple[McpServer, ServerTool] | None:
         """A tool's bare name, or server and tool in another spelling, where that can mean only one."""
-        wanted = re.sub(r"[^a-z0-9]+", "_", name.lower().removeprefix("mcp__")).strip("_")
+        wanted = loose(name.lower().removeprefix("mcp__"))
         fits = [
             (s, t)
             for s in self._servers.values()
             for t in (s.catalogue.tools if s.catalogue else ())
-            if wanted in (_loose(t.name), _loose(f"{s.entry.name}_{t.name}"))
+            if wanted in (loose(t.name), loose(f"{s.entry.name}_{t.name}"))
         ]
         return fits[0] if len(fits) == 1 else None
 
@@ -366,7 +393,3 @@ class Pool:
 
     def _entry_of(self, name: str) -> Entry:
         return self.configured.find(name) or self._servers[name].entry
-
-
-def _loose(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")

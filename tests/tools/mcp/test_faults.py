@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent.config.mcp import Configured, entry_of
 from agent.errors import ConfigError, ToolFailure
 from tests.fakes.mcp_server import HttpServer, happened, script, text, tool
 from tests.tools.mcp.conftest import MakePool, Told, call, kind, until
@@ -240,3 +241,27 @@ async def test_a_changed_list_is_told_once_in_the_next_message(pools: MakePool, 
     await until(lambda: len(happened(tmp_path, "x", "list")) == 2 and len(pool.states()[0].tools) == 2 and pool._notes)
     notes = pool.notes()
     assert "mcp__x__more" in notes and "gone: mcp__x__old" in notes and "mcp__x__go changed" in notes
+
+
+async def test_an_entry_that_comes_or_changes_in_mid_run_is_taken_in_and_can_be_reached(
+    pools: MakePool, told: Told, tmp_path: Path
+) -> None:
+    pool = pools({}, scope="project")
+    assert pool.reach("[]") == ""
+
+    def found(*faults: str, **more: Any) -> Configured:
+        entry = entry_of("mine", script(tmp_path, "mine", tools=PING) | more, "project", tmp_path / ".mcp.json")
+        return Configured((entry,), faults=faults)
+
+    await pool.look_anew(found(".mcp.json is not valid JSON"))
+    assert kind(pool, "mine") == "unapproved" and pool.reach("[]") == "" and ".mcp.json is not" in told.texts[-1]
+    assert (await pool.approve("mine", allowed=True)).kind == "ready"
+    before = '[{"function":{"name":"bash"},"type":"function"}]'
+    tools = pool.reach(before)
+    assert tools.startswith(before[:-1]) and [e["function"]["name"] for e in json.loads(tools)][1:] == [
+        "mcp_find",
+        "mcp_call",
+    ]
+    assert pool.reach(tools) == "" and pool.tool("mcp_find") is not None
+    await pool.look_anew(found(env={"A": "1"}))
+    assert kind(pool, "mine") == "unapproved"
