@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from agent.speech import tell
 PERMISSION_MODES = ("ask", "accept-edits", "plan", "auto")
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 EXIT_FAILED, EXIT_USAGE, EXIT_NO_ENGINE, EXIT_INTERRUPTED = 1, 2, 3, 130
+STDIN_SILENT = 2.0  # seconds; what feeds a pipe has long begun
 
 EPILOG = """examples:
   dflash-agent                                    the screen, in this folder
@@ -104,10 +106,13 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
-def _read_stdin() -> str:
+def _read_stdin(prompted: bool) -> str:
+    """Whole. `prompted`: there is a prompt without it, so that an input that never ends is likely nobody's will."""
     if sys.stdin is None or sys.stdin.isatty():
         return ""
     try:
+        if prompted and not select.select([sys.stdin], [], [], STDIN_SILENT)[0]:
+            tell("Waiting for standard input to end, since it belongs to the prompt; without any, add </dev/null")
         return sys.stdin.buffer.read().decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""
@@ -218,7 +223,8 @@ def _run(arguments: argparse.Namespace, headless: bool) -> int:
         mcp_config=tuple(arguments.mcp_config),
     )
     if headless:
-        parts = (arguments.print_, arguments.prompt or "", _read_stdin())
+        given = (arguments.print_, arguments.prompt or "")
+        parts = (*given, _read_stdin(prompted=any(p.strip() for p in given)))
         prompt = "\n\n".join(p for p in parts if p.strip())
         if not prompt:
             raise ConfigError("-p needs a prompt: give it as an argument or on standard input.")

@@ -141,7 +141,11 @@ def failure(kind: str, message: str) -> str:
 
 
 def _result(session_id: str | None, ended: TurnEnded, text: str, events: list[DurableEvent]) -> dict[str, Any]:
-    error = None if ended.outcome == "done" else {"kind": ended.kind or ended.outcome, "message": ended.detail}
+    error = (
+        None
+        if ended.outcome == "done"
+        else {"kind": ended.kind or ended.outcome, "message": ended.detail or "It was stopped."}
+    )
     return {
         "event": "Result",
         "status": ended.outcome,

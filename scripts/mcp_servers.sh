@@ -28,4 +28,8 @@ if [ ! -f "$folder/done" ]; then
     PATH=$folder/bin:$PATH "$folder/bin/npm" install --prefix "$folder" --silent --no-fund --no-audit "${node_packages[@]}" >&2
     touch "$folder/done"
 fi
+modern=@modelcontextprotocol/conformance@0.2.0-alpha.12 # the first with scenarios of the protocol's newest revision
+if [ ! -d "$folder/modern/node_modules" ]; then
+    PATH=$folder/bin:$PATH "$folder/bin/npm" install --prefix "$folder/modern" --silent --no-fund --no-audit "$modern" >&2
+fi
 printf '%s\n' "$folder"

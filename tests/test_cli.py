@@ -41,6 +41,30 @@ def run(home: Path, *arguments: str, stdin: str = "", cwd: Path | None = None) -
     )
 
 
+def test_an_input_that_does_not_end_is_said_and_still_belongs_to_the_prompt(tmp_path: Path) -> None:
+    with FakeLlama([say("done")]) as server:
+        argv = [*CLI, "--server", server.url, "-p", "hi"]
+        env, pipe = environment(tmp_path), subprocess.PIPE
+        with subprocess.Popen(argv, env=env, cwd=tmp_path, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+            assert process.stdin and process.stdout and process.stderr
+            assert process.stderr.readline().startswith("Waiting for standard input to end")
+            process.stdin.write("late words")
+            process.stdin.close()
+            assert process.stdout.read() == "done\n"
+    assert server.requests[0]["messages"][-1]["content"] == "hi\n\nlate words"
+
+
+def test_an_answer_cannot_steer_the_terminal_it_is_shown_in(tmp_path: Path) -> None:
+    with FakeLlama([say("a\x1b]0;owned\x07b \U0001f468\u200d\U0001f467")]) as server:
+        argv = [*CLI, "--server", server.url, "-p", "hi"]
+        there, here = os.openpty()
+        subprocess.run(argv, env=environment(tmp_path), cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=here, timeout=60)
+        os.close(here)
+        shown = os.read(there, 1000)
+        os.close(there)
+    assert b"\x1b" not in shown and b"\x07" not in shown and "\U0001f468\u200d\U0001f467".encode() in shown
+
+
 def test_the_version_needs_neither_textual_nor_openai_nor_mcp(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-X", "importtime", "-m", "agent", "--version"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent.commands.base import Answer, Command, Said
+from agent.commands.table import listed
 from agent.errors import ConfigError
 from agent.mcp_servers import McpServers, McpState
 
@@ -22,9 +23,9 @@ def mcp_command(servers: Callable[[], McpServers], say: Callable[[str], None]) -
     async def run(argument: str) -> Answer:
         words = argument.split()
         if not words:
-            return Said(overview(servers().states()))
+            return listed(overview(servers().states()))
         if words[0] not in VERBS:
-            return Said(details(_named(servers().states(), argument)))
+            return listed(details(_named(servers().states(), argument)))
         if len(words) != 2:
             raise ConfigError(f"/mcp {words[0]} needs the name of one server.")
         if words[0] == "new":
@@ -64,8 +65,12 @@ def overview(states: Sequence[McpState]) -> str:
         return NONE
     lines = [line for state in states for line in (line_of(state), *_last(state))]
     listed, tools = sum(s.tokens for s in states), sum(len(s.tools) for s in states)
-    total = f"{tools} tools; ≈{listed:,} tokens of the tool list are theirs. /mcp NAME says more of one."
+    total = f"{counted(tools)}; ≈{listed:,} tokens of the tool list are theirs. /mcp NAME says more of one."
     return "\n".join([*lines, total])
+
+
+def counted(tools: int) -> str:
+    return f"{tools} tool{'' if tools == 1 else 's'}"
 
 
 def line_of(state: McpState) -> str:
@@ -95,7 +100,7 @@ def _condition(state: McpState) -> str:
         case "ready":
             title = f"{state.title}, " if state.title else ""
             cost = f"≈{state.tokens:,} tokens in the tool list" if state.tokens else "reached by mcp_find and mcp_call"
-            return f"{title}{len(state.tools)} tools, {cost if state.tools else 'none'} ({state.seconds:.1f} s)"
+            return f"{title}{counted(len(state.tools))}, {cost if state.tools else 'none'} ({state.seconds:.1f} s)"
         case "starting":
             return state.phase or "starting"
         case "unapproved":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from agent.commands.base import Answer, Command, Said
+from agent.commands.table import listed
 from agent.errors import ConfigError
 from agent.progress import size, span
 from agent.survey import Choice, Offer, Survey
@@ -22,7 +23,7 @@ def model_command(
         found = await survey()
         names[:] = [o.profile for o in found.offers]
         if not argument:
-            return Said(listing(found, current()))
+            return listed(listing(found, current()))
         offer = found.offer(argument)
         if offer is None:
             raise ConfigError(f"There is no profile {argument!r}; there are {', '.join(sorted(names))}.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent.commands.base import Answer, Ask, Command, Said
+from agent.commands.table import listed
 
 
 def asking_command(name: str, summary: str, usage: str, ask: Callable[[str], Ask]) -> Command:
@@ -25,7 +26,7 @@ def skills_command(listing: Callable[[], str], trust: Callable[[], str]) -> Comm
             return Said(trust())
         if argument:
             return Said("/skills lists them; /skills trust lets those of this folder count.", "warning")
-        return Said(listing())
+        return listed(listing())
 
     def complete(written: str) -> Sequence[str]:
         return [w for w in ("trust",) if w.startswith(written)]

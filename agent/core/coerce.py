@@ -56,6 +56,7 @@ def complaint(faults: Iterable[tuple[str, str, str, Any]], schema: Schema) -> st
         elif kind.endswith(("_type", "_parsing", "_from_float")):
             said.append(f"`{name}` must be {_article(wanted)}, not {_shown(value)}")
         else:
+            message = message.removeprefix("Value error, ")
             said.append(f"`{name}`: {message}" if name else message)
     return "; ".join(said)
 

@@ -90,7 +90,9 @@ class Turn:
         step, cut = 0, 0
         while True:
             if self._max_steps is not None and step >= self._max_steps:
-                return TurnResult("limit", f"Stopped after {step} steps (--max-turns).", "max_turns")
+                return TurnResult(
+                    "limit", f"Stopped after {step} step{'' if step == 1 else 's'} (--max-turns).", "max_turns"
+                )
             step += 1
             try:
                 message = await self._step_with_room(step)

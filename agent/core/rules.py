@@ -181,9 +181,21 @@ RUNS_SCRIPTS = frozenset(("npm", "pnpm", "yarn", "bun", "deno", "uv", "poetry", 
 # what does anything its arguments say: only the very line is offered
 EXACT = frozenset(
     (
-        *("awk", "bash", "chmod", "chown", "cp", "curl", "dash", "dd", "doas", "env", "eval", "exec", "find", "kill"),
-        *("ln", "mv", "node", "perl", "php", "pkill", "python", "python3", "rm", "rsync", "ruby", "scp", "sed", "sh"),
-        *("source", "ssh", "su", "sudo", "tee", "wget", "xargs", "zsh", "."),
+        *("awk", "bash", "bunx", "busybox", "chmod", "chown", "cp", "curl", "dash", "dd", "doas", "env"),
+        *("eval", "exec", "expect", "find", "flock", "gawk", "gdb", "java", "julia", "kill", "ksh", "ln", "lua", "mv"),
+        *("node", "npx", "nsenter", "osascript", "parallel", "perl", "php", "pkill", "pnpx", "python", "python3"),
+        *("rm", "rsync", "ruby", "scp", "screen", "script", "sed", "sh", "source", "ssh", "strace", "su", "sudo"),
+        *("systemd-run", "tar", "tee", "tmux", "tsx", "unshare", "uvx", "vi", "vim", "watch", "wget", "xargs", "zsh"),
+        ".",
+    )
+)
+# subcommands that run what is written behind them, or make a later one do so
+EXACT_AFTER = frozenset(
+    (
+        *(("git", "bisect"), ("git", "config"), ("git", "filter-branch"), ("git", "rebase"), ("git", "submodule")),
+        *(("git", "difftool"), ("git", "mergetool"), ("npm", "config"), ("npm", "explore"), ("pnpm", "dlx")),
+        *(("yarn", "dlx"), ("yarn", "config"), ("pnpm", "config"), ("bun", "x"), ("pip", "config"), ("deno", "eval")),
+        *(("go", "env"), ("uv", "tool"), ("docker", "compose"), ("conda", "config"), ("gh", "alias")),
     )
 )
 _PLAIN_WORD = re.compile(r"[A-Za-z][\w:.@-]*\Z")
@@ -207,7 +219,7 @@ def offer(tool: str, access: Access, root: str) -> str:
         kept = 2
         if name in RUNS_SCRIPTS and words[1] in ("run", "exec") and len(words) > 2 and _PLAIN_WORD.match(words[2]):
             kept = 3
-        if kept == 2 and words[1] in ("run", "exec"):
+        if kept == 2 and (words[1] in ("run", "exec") or (name, words[1]) in EXACT_AFTER):
             return exact
     elif name in SUBCOMMANDS:
         return exact

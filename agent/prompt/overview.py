@@ -14,7 +14,7 @@ def overview(found: Found, customs: Customs) -> str:
     lines = [_line(s.name, s.scope, s.description) for s in found.skills]
     lines += [_line(f"/{c.name}", "command", c.summary) for c in customs.commands]
     lines += [_line(s.name, "hidden", f"{winner.file} is used instead of {s.file}") for s, winner in found.hidden]
-    lines += [_line(s.name, "not trusted", str(s.file)) for s in found.untrusted]
+    lines += [_line(s.name, "not trusted", f"{s.description} ({s.file})") for s in found.untrusted]
     lines += [_line(f"/{c.name}", "not trusted", str(c.file)) for c in customs.untrusted]
     if found.untrusted or customs.untrusted:
         lines.append("What is not trusted does not count; /skills trust, or --trust for one run, lets it.")

@@ -118,7 +118,7 @@ def _apart(spans: tuple[Span, ...]) -> list[Span]:
 
 
 def _lines_of(text: Text, found: Found) -> str:
-    lines = ", ".join(str(text.text.count("\n", 0, start) + 1) for start, _ in found.spans[:10])
+    lines = ", ".join(dict.fromkeys(str(text.text.count("\n", 0, start) + 1) for start, _ in found.spans[:10]))
     return f"{lines} and more" if len(found.spans) > 10 else lines
 
 

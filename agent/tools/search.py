@@ -4,7 +4,7 @@ counted."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from agent.errors import ToolFailure
@@ -14,7 +14,7 @@ from agent.protocols import Plan, ToolContext
 from agent.tools.base import Params, description_of
 from agent.tools.limits import plain
 from agent.tools.seen import Place
-from agent.workspace.files import check_plain, entries
+from agent.workspace.files import check_plain, entries, holds_any
 from agent.workspace.paths import Workspace
 from agent.workspace.search import Match, grep, list_files
 
@@ -66,10 +66,11 @@ class List:
         if not count:
             return ToolOutput(f"{place.name} is empty.")
         files, whole = await list_files(folder)
-        return ToolOutput(_tree(here, count, files, whole))
+        empty = {name for name in here if name.endswith("/") and not holds_any(folder / name)}
+        return ToolOutput(_tree(here, count, files, whole, empty))
 
 
-def _tree(here: Sequence[str], count: int, files: Sequence[str], whole: bool) -> str:
+def _tree(here: Sequence[str], count: int, files: Sequence[str], whole: bool, empty: Collection[str]) -> str:
     """The entries of the folder, and what is below as far as there is room: the folders with the fewest first."""
     below: dict[str, list[str]] = {}
     for file in files:
@@ -85,10 +86,10 @@ def _tree(here: Sequence[str], count: int, files: Sequence[str], whole: bool) ->
     rows: list[str] = []
     for name in here:
         inside = below.get(name, [])
-        note = (
-            "" if not name.endswith("/") or name in shown else f"  ({len(inside):,} files)" if inside else "  (ignored)"
-        )
-        rows += [f"{plain(name)}{note}", *(f"  {plain(_text(file))}" for file in shown.get(name, ()))]
+        note = ""
+        if name.endswith("/") and name not in shown:
+            note = f"  ({len(inside):,} files)" if inside else "  (empty)" if name in empty else "  (ignored)"
+        rows += [f"{_row(name)}{note}", *(f"  {_row(file)}" for file in shown.get(name, ()))]
     if count > len(here):
         rows.append(f"[{count - len(here)} more entries are left out]")
     if not whole:
@@ -128,7 +129,7 @@ class Glob:
         if not found:
             return ToolOutput(f"No file matches {params.pattern} (files that .gitignore leaves out do not count).")
         prefix = "" if place.name == "." else f"{place.name.rstrip('/')}/"
-        names = [prefix + plain(_text(file)) for file in _newest(place.path, found)[:FOUND]]
+        names = [prefix + _row(file) for file in _newest(place.path, found)[:FOUND]]
         if len(found) > FOUND:
             names.append(f"[the {FOUND} newest of {len(found):,}; narrow the pattern for others]")
         if not whole:
@@ -185,7 +186,9 @@ class Grep:
         shown = [m for m in kept if not self._hides(str(folder / m.file))]
         count = found.count - (len(found.kept) - len(shown))
         if not shown:
-            return ToolOutput(f"No line matches {params.pattern} in {place.name}.")
+            return ToolOutput(
+                f"No line matches {params.pattern} in {'the project' if place.name == '.' else place.name}."
+            )
         prefix = "" if place.name == "." or where != "." else f"{place.name.rstrip('/')}/"
         prefix = f"{place.name.rpartition('/')[0]}/" if where != "." and "/" in place.name else prefix
         return ToolOutput(_grouped(shown, prefix, count, found.whole))
@@ -196,7 +199,7 @@ def _grouped(matches: Sequence[Match], prefix: str, count: int, whole: bool) -> 
     rows: list[str] = []
     size, given, last = 0, 0, ""
     for match in matches[:MATCHES]:
-        new = [prefix + plain(_text(match.file))] if match.file != last else []
+        new = [prefix + _row(match.file)] if match.file != last else []
         new.append(f"{match.line:>5}\t{plain(match.text)}")
         size += sum(len(row.encode("utf-8", "replace")) + 1 for row in new)
         if size > MATCH_BYTES and given:
@@ -210,6 +213,6 @@ def _grouped(matches: Sequence[Match], prefix: str, count: int, whole: bool) -> 
     return "\n".join(rows)
 
 
-def _text(name: str) -> str:
+def _row(name: str) -> str:
     """A name on disk may hold bytes that are no text."""
-    return name.encode("utf-8", "replace").decode()
+    return plain(name.encode("utf-8", "replace").decode())

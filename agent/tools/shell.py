@@ -46,7 +46,7 @@ _NOT_PASSED_ON = {
 # What makes a program that only looks run another one, load code, or go by somebody else's settings.
 _STEERING = re.compile(
     r"LD_|GIT_|BAT_|(?:BASH_ENV|ENV|HOME|XDG_CONFIG_HOME|XDG_CONFIG_DIRS|PAGER|LESSOPEN|LESSCLOSE|GCONV_PATH"
-    r"|RIPGREP_CONFIG_PATH|MAGIC)\Z"
+    r"|RIPGREP_CONFIG_PATH|MAGIC|CDPATH)\Z"
 )
 _OURS = ("DFLASH_BASH_ENV", STATE_NAME, MARK, "_", "SHLVL")
 _DECLARED = re.compile(

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from agent.tools.starters import (
     ASSIGNMENT,
@@ -21,9 +20,11 @@ from agent.tools.starters import (
     STARTERS,
     behind,
     found_starts,
+    is_itself,
     names_script,
     script_at,
 )
+from agent.tools.syntax import below, evaluates, feeds, hides_commands, joined, must_succeed, parser
 
 DEPTH = 6  # of scripts within scripts
 SYNTAX = "its grammar is not clear"
@@ -45,10 +46,12 @@ class Word:
 class Part:
     """One simple command. `through`: it only starts the next one(s), which follow as parts of their own. `carried`:
     what else it may start, in words. `assigned`: variables are set for it. `fixed`: all its words are known. `cwd`: the
-    folder it runs in, None where that is not known."""
+    folder it runs in, None where that is not known; `cwds`: others that it may run in, where a cd before it fails, or
+    was not reached."""
 
     words: tuple[Word, ...]
     cwd: str | None
+    cwds: frozenset[str] = frozenset()
     through: bool = False
     carried: tuple[str, ...] = ()
     assigned: bool = False
@@ -85,14 +88,12 @@ def split(line: str, cwd: str, home: str = "~") -> Script:
     return script
 
 
-@cache
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_bash.language()))
-
-
 _SUBSTITUTIONS = ("command_substitution", "process_substitution")
 _WRITING = frozenset((">", ">>", ">|", "&>", "&>>", ">&", "<>"))
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_NAMED_FD = re.compile(r"\{\w+(?:\[.*\])?\}\Z")
+_FOLDERS = 16  # that a line may be in; with more it is not known where
+_MOVES = re.compile(rb"\b(?:cd|pushd|popd|eval)\b")
 
 
 class _Walk:
@@ -100,6 +101,7 @@ class _Walk:
         self._script, self._cwd, self._home, self._depth = script, cwd, home, depth
         self._source = b""
         self._fed = False  # a shell here would read what it runs from somewhere else
+        self._maybe: frozenset[str] = frozenset()  # folders it is in, if some cd so far was not done
 
     def line(self, text: str) -> None:
         if self._depth > DEPTH:
@@ -107,15 +109,16 @@ class _Walk:
             return
         if "\\`" in text or re.search(r"(?<!\$)\(\(", text):  # nested backquotes; arithmetic, or a shell in a shell
             self._doubt(SYNTAX)
-        if "\\\n" in text:  # the shell joins such lines even within a word; the grammar takes them for two words
-            if re.search(r"\S\\\n\S", text) and re.search(r"'|<<", text):
-                self._doubt(SYNTAX)
-            else:
-                text = text.replace("\\\n", "")
+        whole = joined(text)
+        if whole is None:
+            self._doubt(SYNTAX)
+        text = text if whole is None else whole
         self._source = text.encode("utf-8", "surrogatepass")
-        root = _parser().parse(self._source).root_node
+        root = parser().parse(self._source).root_node
         if root.has_error:
             self._doubt(SYNTAX)
+        if any(evaluates(node) for node in below(root, ("arithmetic_expansion", "expansion"), nested=True)):
+            self._doubt(HIDDEN)
         self._node(root)
 
     def _doubt(self, why: str) -> None:
@@ -131,9 +134,27 @@ class _Walk:
             case "file_redirect":
                 self._redirect(node)
             case "pipeline" | "redirected_statement":
-                was, self._fed = self._fed, self._fed or _feeds(node)
-                self._children(node)
+                was, self._fed = self._fed, self._fed or feeds(node)
+                with self._elsewhere(node.type == "pipeline"):
+                    self._children(node)
                 self._fed = was
+            case "subshell" | "command_substitution" | "process_substitution":
+                with self._elsewhere():
+                    self._children(node)
+            case "list":
+                self._list(node)
+            case "for_statement" | "while_statement" | "c_style_for_statement" | "function_definition":
+                variable = node.child_by_field_name("variable")
+                if variable is not None and not re.match("[a-z]", self._text(variable)):  # PATH, GIT_PAGER
+                    self._doubt(HIDDEN)
+                # done again, or later, from where it left off
+                if _MOVES.search(self._source if node.type == "function_definition" else node.text or b""):
+                    self._cwd = None
+                self._children(node)
+            case "heredoc_redirect":
+                if hides_commands(node):
+                    self._doubt(HIDDEN)
+                self._children(node)
             case "ERROR":
                 self._doubt(SYNTAX)
                 self._children(node)
@@ -144,23 +165,46 @@ class _Walk:
 
     def _children(self, node: Node) -> None:
         for child in node.children:
+            behind = child.next_sibling
+            with self._elsewhere(behind is not None and behind.type == "&"):
+                self._node(child)
+
+    @contextmanager
+    def _elsewhere(self, apart: bool = True) -> Generator[None]:
+        """In a process of its own: where that goes, this shell does not."""
+        was = self._cwd, self._maybe
+        yield
+        if apart:
+            self._cwd, self._maybe = was
+
+    def _list(self, node: Node) -> None:
+        """Behind `&&` a cd was done; behind all else it may not have been."""
+        left, *rest = node.children
+        cwd, maybe = self._cwd, self._maybe
+        self._node(left)
+        if self._cwd != cwd and any(c.type == "&&" for c in rest) and must_succeed(left):
+            self._maybe = maybe
+        for child in rest:
             self._node(child)
+        if self._cwd != cwd and cwd is not None:
+            self._maybe |= {*maybe, cwd}
 
     def _text(self, node: Node) -> str:
         return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def _plain(self, node: Node) -> None:
         raw = " ".join(self._text(node).split())
-        known = not any(True for _ in _below(node, (*_SUBSTITUTIONS, "expansion", "simple_expansion")))
+        unknown = (*_SUBSTITUTIONS, "expansion", "simple_expansion", "arithmetic_expansion")
+        known = not any(True for _ in below(node, unknown))
         # [ … ] keeps its name; a variable set on its own line is a part like any other
         words = tuple(Word(piece, piece, known) for piece in raw.split(" "))
-        self._script.parts.append(Part(words, self._cwd, fixed=known))
+        self._script.parts.append(Part(words, self._cwd, self._maybe, fixed=known))
         self._inner(node)
 
     def _inner(self, node: Node) -> None:
         """Commands in substitutions below."""
-        for inner in _below(node, _SUBSTITUTIONS):
-            self._children(inner)
+        for inner in below(node, _SUBSTITUTIONS):
+            self._node(inner)
 
     def _redirect(self, node: Node) -> None:
         target = node.child_by_field_name("destination")
@@ -178,9 +222,9 @@ class _Walk:
         if not word.known or _BRACES.search(word.raw):
             self._doubt("where it writes to or reads from is only known when it runs")
         elif operator in _WRITING:
-            self._script.writes.append((word, self._cwd))
+            self._script.writes += [(word, cwd) for cwd in (self._cwd, *sorted(self._maybe))]
         else:
-            self._script.reads.append((word, self._cwd))
+            self._script.reads += [(word, cwd) for cwd in (self._cwd, *sorted(self._maybe))]
 
     # ---- words
     def _word(self, node: Node) -> Word:
@@ -241,9 +285,15 @@ class _Walk:
         self._inner(node)
         if not words:
             return
+        if _NAMED_FD.search(words[-1].raw) and self._source[nodes[-1].end_byte : nodes[-1].end_byte + 1] in (
+            b"<",
+            b">",
+        ):
+            self._doubt(HIDDEN)  # sets the variable named
         known = all(w.known for w in words)
         if assigned:
-            self._script.parts.append(Part((*prefix, *words), self._cwd, assigned=True, fixed=known))
+            part = Part((*prefix, *words), self._cwd, self._maybe, assigned=True, fixed=known)
+            self._script.parts.append(part)
         self._judge(words, fed, assigned)
         self._overrun(node, nodes)
 
@@ -273,12 +323,13 @@ class _Walk:
         texts = [w.text for w in words]
         inner = self._started(name, words)
         through = inner is not None and (name in SHELLS or name == "eval" or STARTERS[name].through)
+        through = through and is_itself(first.text, texts)
         if inner is None and name in SHELLS and fed and not names_script(texts):
             self._doubt(HIDDEN)
         carried: tuple[str, ...] = ()
         if name in CARRIERS or (len(words) > 1 and (name, words[1].text) in CARRYING):
             carried = tuple(" ".join(texts[n:]) for n in range(1, len(texts)))
-        part = Part(tuple(words), self._cwd, through or assigned, carried, fixed=fixed)
+        part = Part(tuple(words), self._cwd, self._maybe, through or assigned, carried, fixed=fixed)
         self._script.parts.append(part)
         if name in ("cd", "pushd", "popd"):
             self._moved(words)
@@ -316,27 +367,19 @@ class _Walk:
         if not all(w.known for w in words):
             self._doubt(HIDDEN)
         walk = _Walk(self._script, self._cwd, self._home, self._depth + 1)
+        walk._maybe = self._maybe
         walk.line(" ".join(w.text for w in words))
+        if words and walk._cwd != self._cwd:  # eval; or a shell of its own, and this one stays
+            self._maybe |= {c for c in (self._cwd, walk._cwd) if c is not None}
+            self._cwd = walk._cwd
         return []
 
     def _moved(self, words: Sequence[Word]) -> None:
         target = words[1] if len(words) > 1 else None
         known = words[0].text == "cd" and (target is None or (target.known and not target.glob and target.text != "-"))
-        if not known or self._cwd is None:
+        if not known or self._cwd is None or len(self._maybe) > _FOLDERS:
             self._cwd = None
         else:
-            self._cwd = os.path.normpath(os.path.join(self._cwd, target.text if target else self._home))
-
-
-def _below(node: Node, kinds: Sequence[str]) -> Iterator[Node]:
-    """The topmost nodes of these kinds below; not the words of a command inside them."""
-    for child in node.children:
-        if child.type in kinds:
-            yield child
-        else:
-            yield from _below(child, kinds)
-
-
-def _feeds(node: Node) -> bool:
-    """Does something write to what a command in here would read?"""
-    return node.type == "pipeline" or any(c.type in ("heredoc_redirect", "file_redirect") for c in node.children)
+            was, to = {self._cwd, *self._maybe}, target.text if target else self._home
+            self._cwd = os.path.normpath(os.path.join(self._cwd, to))
+            self._maybe |= {os.path.normpath(os.path.join(m, to)) for m in was} | was

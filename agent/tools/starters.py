@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ RESERVED = frozenset(
         *("for", "select", "function", "in"),
     )
 )
+
+_SHELL_OPTIONS = re.compile(r"-[celuvx]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +140,14 @@ def found_starts(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
                 yield at + 1, end
             at = end
         at += 1
+
+
+def is_itself(written: str, texts: Sequence[str]) -> bool:
+    """Is it the system's own, told to do no more than start the command behind it?"""
+    name = os.path.basename(written)
+    if "/" in written and os.path.dirname(written) not in ("/bin", "/usr/bin"):
+        return False
+    if name in SHELLS:
+        at = script_at(texts) or 1
+        return all(_SHELL_OPTIONS.match(t) or t in ("-o", "pipefail", "errexit", "nounset") for t in texts[1:at])
+    return name != "time" or not (texts[1:2] and texts[1].startswith("-") and texts[1] != "-p")  # it can write a file

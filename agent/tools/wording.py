@@ -19,12 +19,13 @@ def joined(text: str, lines: Sequence[str]) -> str:
 
 def status(code: int | None, left: Left | None) -> str:
     """A shell says 128 + N both for signal N and for an exit status of that number; what the command's own shell knew
-    at its end tells them apart."""
+    at its end tells them apart. One that a signal ends knows the status of the command before it."""
     if code is None:
         return "[ended by a signal]"
-    number = left.status if left is not None else code
+    ended = left is None or (left.status != code and bool(_signal_name(code)))
+    number = code if left is None or ended else left.status
     name = _signal_name(number)
-    if name and left is None:
+    if name and ended:
         return f"[ended by signal {number - 128} ({name})]"
     return f"[exit status {number} ({name})]" if name else f"[exit status {number}]"
 

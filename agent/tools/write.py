@@ -48,7 +48,8 @@ class Write:
         data = _as_there(params.text, there, place.name)
         display = self._seen.save(place, data, there, ctx.turn)
         lines = params.text.count("\n") + (not params.text.endswith("\n") and bool(params.text))
-        return ToolOutput(f"{'Wrote' if there else 'Created'} {place.name}: {lines} lines, {len(data)} bytes.", display)
+        size = f"{lines} line{'' if lines == 1 else 's'}, {len(data)} bytes"
+        return ToolOutput(f"{'Wrote' if there else 'Created'} {place.name}: {size}.", display)
 
 
 def _as_there(text: str, there: Content | None, name: str) -> bytes:

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from agent.forms import FormAsked, FormField
 from agent.tui import theme
 from agent.tui.approval import TYPING, Approval
-from agent.tui.cells.paper import BLANK, clean, framed, one_line, prose, verbatim
+from agent.tui.cells.paper import BLANK, clean, framed, prose, verbatim
 from agent.tui.form import Filling, Value
 from agent.tui.question import Question
 
@@ -151,7 +151,7 @@ class FormDock(ScrollView, can_focus=True):
     def on_paste(self, event: events.Paste) -> None:
         if self._form is not None:
             event.stop()
-            self._form.write(one_line(event.text, 2000))
+            self._form.write(" ".join(line.strip() for line in event.text.splitlines() if line.strip()))
             self._lay_out()
 
     def on_focus(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +29,14 @@ if TYPE_CHECKING:
     from agent.runtime.supervisor import Supervisor
 
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 def _to_stdout(text: str) -> None:
-    """Raises AgentError when it cannot be written, BrokenPipeError when the reader has gone."""
+    """A terminal gets no escape sequences: the model's words, or a file's, would be obeyed. Raises AgentError when it
+    cannot be written, BrokenPipeError when the reader has gone."""
+    if sys.stdout.isatty():
+        text = _CONTROLS.sub("\ufffd", text)
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()

@@ -113,6 +113,15 @@ def entries(path: Path, name: str, most: int) -> tuple[list[str], int]:
     return [n.encode("utf-8", "replace").decode() for n in names[:most]], len(names)
 
 
+def holds_any(folder: Path) -> bool:
+    """True too where it cannot be read."""
+    try:
+        with os.scandir(folder) as found:
+            return next(found, None) is not None
+    except OSError:
+        return True
+
+
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()

@@ -35,8 +35,12 @@ class Workspace:
         return self.root / os.path.expanduser(file)
 
     def real(self, path: Path) -> Path:
-        """Where it really lies, links followed; what a chain of links without an end names is the link itself."""
-        return Path(os.path.realpath(path))
+        """Where it really lies, links followed; what a chain of links without an end names is the link itself, and so
+        does one that may not be read, as those of other users' processes in /proc."""
+        try:
+            return Path(os.path.realpath(path))
+        except OSError:
+            return Path(os.path.abspath(path))
 
     def outside(self, path: Path) -> bool:
         """Does it lead out of the project, or to a place in it that could run things later?"""

@@ -199,6 +199,13 @@ def test_the_narrowest_useful_rule_is_offered(line: str, rule: str) -> None:
     assert Rule.parse("allow", rule, "", root=ROOT, home=HOME).covers("bash", access)
 
 
+@pytest.mark.parametrize(
+    "line", ["npx vite", "git config user.name x", "git bisect run ./x", "tar xf a.tar", "uvx ruff"]
+)
+def test_a_command_that_runs_what_its_words_say_is_offered_alone(line: str) -> None:
+    assert offer("bash", Access("run", line), ROOT) == f"Bash({line})"
+
+
 def test_an_offered_rule_about_an_odd_file_covers_that_file_only() -> None:
     access = Access("edit", f"{ROOT}/a[1]*.txt")
     rule = Rule.parse("allow", offer("edit", access, ROOT), "", root=ROOT, home=HOME)

@@ -1,5 +1,5 @@
 """The pool as the client that the conformance suite tests: connects to the URL it is given, logs in where a login is
-wanted (a browser that agrees to everything), and calls every tool once."""
+wanted (a browser that agrees to everything), and calls what the suite names, or every tool once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import httpx2
 from agent.config.mcp import Configured, Entry, Launch, entry_of
 from agent.config.trust import Trust
 from agent.protocols import ToolContext
-from agent.tools.mcp.catalogue import Memory
+from agent.tools.mcp.catalogue import Catalogue, Memory
 from agent.tools.mcp.host import Connect, Elicitation, Elicited, Host
 from agent.tools.mcp.link import connect
 from agent.tools.mcp.login import auth_of
@@ -69,11 +69,14 @@ async def main(url: str, home: Path) -> int:
     try:
         await pool._servers["suite"].settled(30)
         state = pool.states()[0]
-        for tool in state.tools if state.kind == "ready" else ():
-            found = pool._find(tool.qualified)
-            remote = pool.tool(tool.qualified)
-            assert found and remote
-            params = remote.params.model_validate(sample(found[1].schema))
+        schemas = {t.name: t.schema for t in (pool._servers["suite"].catalogue or Catalogue()).tools}
+        calls = [(c["name"], c["arguments"]) for c in given.get("toolCalls", ())]
+        if "json_schema_echo" in schemas:  # it wants to hear what we make of the other tool's schema
+            calls.append(("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]}))
+        for name, arguments in calls or [(name, sample(schema)) for name, schema in schemas.items()]:
+            remote = pool.tool(next(t.qualified for t in state.tools if t.name == name))
+            assert remote
+            params = remote.params.model_validate(arguments)
             await remote.run(params, ToolContext("c", remote.plan(params), lambda _text: None))
         return 0 if state.kind == "ready" else 1
     finally:

@@ -2,11 +2,11 @@
 JSON script, over HTTP as `HttpServer`.
 
 Keys of a script, all optional: log (a file; one JSON object for each start, list and call), tools, results {tool:
-result}, init_delay (s), exit_at_start [status, text], die {tool: [status, text]}, silent [tools], progress {tool:
-times}, junk (text on stdout), stubborn (outlives a closed stdin and TERM), child (starts a process that outlives it),
-becomes {tool: tools} (calling it changes the list), prompts, prompts_become {tool: prompts}, resources {uri: contents}
-(a prompt says its arguments), elicit {tool: params}, pages (size of a page), greeting (added to
-the answer of initialize).
+result}, init_delay (s), gate (a named pipe: it greets once somebody opens that), exit_at_start [status, text], die
+{tool: [status, text]}, silent [tools], progress {tool: times}, junk (text on stdout), stubborn (outlives a closed stdin
+and TERM), child (starts a process that outlives it), becomes {tool: tools} (calling it changes the list), prompts (each
+says its arguments), prompts_become {tool: prompts}, resources {uri: contents}, elicit {tool: params}, wants_pages
+{tool: pages of each call that is refused}, pages (size of a page), greeting (added to the answer of initialize).
 """
 
 from __future__ import annotations
@@ -96,6 +96,9 @@ class Stdio:
         method, params, number = message["method"], message.get("params") or {}, message["id"]
         if method == "initialize":
             time.sleep(self.script.get("init_delay", 0))
+            if gate := self.script.get("gate"):
+                with open(gate):
+                    pass
             offers: dict[str, Any] = {"tools": {"listChanged": True}}
             offers |= {kind: {"listChanged": True} for kind in ("prompts", "resources") if kind in self.script}
             result: Any = {"protocolVersion": params["protocolVersion"], "capabilities": offers}
@@ -111,6 +114,10 @@ class Stdio:
         elif method == "resources/read" and params["uri"] in self.script["resources"]:
             result = {"contents": self.script["resources"][params["uri"]]}
         elif method == "tools/call":
+            if waiting := self.script.get("wants_pages", {}).get(params["name"]):
+                error = {"code": -32042, "message": "a page first", "data": {"elicitations": waiting.pop(0)}}
+                self.send({"id": number, "error": error})
+                return
             result = self.call(params, number)
             if result is None:
                 return

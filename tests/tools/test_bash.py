@@ -40,6 +40,12 @@ async def test_the_command_runs_as_written_and_its_end_is_told(bench: Bench, com
     assert (output.text, output.failed) == (shown, not shown.endswith("status 0]"))
 
 
+@pytest.mark.parametrize("name", ["TERM", "HUP", "SEGV", "INT"])
+async def test_a_shell_that_a_signal_ends_has_not_succeeded(bench: Bench, name: str) -> None:
+    answer = await bench.call("bash", command=f"echo a; kill -{name} $$; sleep 5")
+    assert answer.failed and f"(SIG{name})]" in answer.text and answer.text.startswith("a\n[ended by signal")
+
+
 async def test_a_syntax_error_is_an_answer_and_an_empty_command_a_refusal(bench: Bench) -> None:
     assert "unexpected EOF" in (text := await bench.text("echo 'open")) and "[exit status 2]" in text
     assert "empty" in await bench.text("   ")

@@ -25,8 +25,13 @@ async def test_a_listing_shows_folders_and_what_is_below_and_names_what_is_ignor
     (bench.root / "void").mkdir()
     text = (await bench.call("list")).text
     assert text.split("\n") == [
-        ".gitignore", "a.py", "node_modules/  (ignored)", "src/", "  b.py", "  deep/c.py", "void/  (ignored)",
+        ".gitignore", "a.py", "node_modules/  (ignored)", "src/", "  b.py", "  deep/c.py", "void/  (empty)",
     ]  # fmt: skip
+
+
+async def test_nothing_found_in_the_project_is_said_of_the_project(bench: Bench) -> None:
+    fill(bench, "a.py")
+    assert (await bench.call("grep", pattern="absent")).text == "No line matches absent in the project."
 
 
 async def test_a_big_folder_is_counted_and_not_listed(bench: Bench) -> None:

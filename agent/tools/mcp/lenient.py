@@ -31,11 +31,14 @@ Explain = Callable[[Any], tuple[str, int] | None]
 
 
 @asynccontextmanager
-async def lenient(transport: AbstractAsyncContextManager[Streams], explain: Explain) -> AsyncGenerator[Streams, None]:
-    """The same transport with mended answers. `explain` is asked about each error."""
+async def lenient(
+    transport: AbstractAsyncContextManager[Streams], explain: Explain, ended: Callable[[], None]
+) -> AsyncGenerator[Streams, None]:
+    """The same transport with mended answers. `explain` is asked about each error; `ended` hears that nothing more can
+    come."""
     async with transport as (read, write):
         methods: dict[Any, str] = {}
-        yield _Reading(read, methods, explain), _Writing(write, methods)
+        yield _Reading(read, methods, explain, ended), _Writing(write, methods)
 
 
 class _Writing:
@@ -62,10 +65,11 @@ class _Writing:
 
 
 class _Reading:
-    def __init__(self, stream: Any, methods: dict[Any, str], explain: Explain) -> None:
+    def __init__(self, stream: Any, methods: dict[Any, str], explain: Explain, ended: Callable[[], None]) -> None:
         self._stream = stream
         self._methods = methods
         self._explain = explain
+        self._ended = ended
 
     async def receive(self) -> Any:
         return self._mended(await self._stream.receive())
@@ -74,7 +78,11 @@ class _Reading:
         return self
 
     async def __anext__(self) -> Any:
-        return self._mended(await self._stream.__anext__())
+        try:
+            return self._mended(await self._stream.__anext__())
+        except StopAsyncIteration:
+            self._ended()
+            raise
 
     async def __aenter__(self) -> _Reading:
         await self._stream.__aenter__()

@@ -9,19 +9,19 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import mcp_types as types
-from mcp import Client, MCPError
+from mcp import Client, MCPError, UrlElicitationRequiredError
 from mcp.client.client import ConnectMode
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from agent.config.foreign import mapping
 from agent.config.mcp import Entry, Launch, Protocol
-from agent.tools.mcp.catalogue import Catalogue, ServerTool
+from agent.tools.mcp.catalogue import Catalogue
 from agent.tools.mcp.faults import Fault
 from agent.tools.mcp.host import Auth, Birth, Elicitation, Host, Link, Listed, Sampling
 from agent.tools.mcp.lenient import Streams, lenient
 from agent.tools.mcp.mapped import FOREIGN, as_fault, in_time, told
+from agent.tools.mcp.plain import plain, progress_of, text_of, tool_of
 from agent.tools.mcp.stdio import Child, Words, stdio
 from agent.tools.mcp.web import Web, web
 
@@ -68,7 +68,7 @@ async def _opened(
                 return stdio(launch, host.env, host.folders[0], child, words)
             return web(entry, launch, facts, auth)
 
-        client = link.client_of(_phased(lenient(transport(), facts.explain), birth), mode)
+        client = link.client_of(_phased(lenient(transport(), facts.explain, link.over.set), birth), mode)
         try:
             link.client = await stack.enter_async_context(client)
             break
@@ -109,7 +109,7 @@ class OpenLink:
         self._child = child
         self._words = words
         self._facts = facts
-        self._lost = asyncio.Event()
+        self._lost, self.over = asyncio.Event(), asyncio.Event()  # `over`: nothing more can come through it
         self._changed: asyncio.Queue[Listed] = asyncio.Queue()
         self._limits: set[asyncio.Timeout] = set()
         self._asking = self._calls = 0
@@ -139,7 +139,7 @@ class OpenLink:
                 tools += page.tools
         info = client.server_info
         return Catalogue(
-            tuple(_tool(tool) for tool in tools if self._entry.wants(tool.name)),
+            tuple(tool_of(tool) for tool in tools if self._entry.wants(tool.name)),
             client.protocol_version,
             f"{info.title or info.name} {info.version}".strip() if info else "",
             client.instructions or "",
@@ -151,53 +151,72 @@ class OpenLink:
         self, tool: str, arguments: Mapping[str, Any], patience: float, say: Callable[[str], None]
     ) -> Mapping[str, Any]:
         with as_fault(self._facts):
+            try:
+                return await self._call(tool, arguments, patience, say)
+            except MCPError as error:
+                if not await self._visited(error):
+                    raise
+            return await self._call(tool, arguments, patience, say)
+
+    async def _call(
+        self, tool: str, arguments: Mapping[str, Any], patience: float, say: Callable[[str], None]
+    ) -> Mapping[str, Any]:
+        self._calls += 1
+        try:
             async with self._limit(patience) as limit:
 
                 async def heard(progress: float, total: float | None, message: str | None) -> None:
                     if not self._asking:
                         limit.reschedule(asyncio.get_running_loop().time() + patience)
-                    say(_progress(progress, total, message))
+                    say(progress_of(progress, total, message))
 
-                self._calls += 1
-                try:
-                    result = await self.client.call_tool(tool, dict(arguments), progress_callback=heard)
-                finally:
-                    self._calls -= 1
-                    if not self._calls:
-                        for question in self._questions:
-                            question.cancel()
-        return _plain(result)
+                return plain(await self.client.call_tool(tool, dict(arguments), progress_callback=heard))
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                for question in self._questions:
+                    question.cancel()
+
+    async def _visited(self, error: MCPError) -> bool:
+        """Has the user opened the pages without which a call is refused?"""
+        if error.code != types.URL_ELICITATION_REQUIRED or self._host.elicit is None:
+            return False
+        pages = UrlElicitationRequiredError.from_error(error.error).elicitations
+        for page in pages:
+            if (await self._host.elicit(Elicitation(self._entry.name, page.message, url=page.url))).action != "accept":
+                return False
+        return bool(pages)
 
     async def resources(self) -> list[Mapping[str, Any]]:
         with as_fault(self._facts):
             async with self._limit(self._entry.start_timeout):
                 found: list[Mapping[str, Any]] = []
                 async for page in _pages(self.client.list_resources):
-                    found += [_plain(r) for r in page.resources]
+                    found += [plain(r) for r in page.resources]
                 with contextlib.suppress(MCPError):
                     async for page in _pages(self.client.list_resource_templates):
-                        found += [_plain(r) for r in page.resource_templates]
+                        found += [plain(r) for r in page.resource_templates]
         return found
 
     async def read(self, uri: str) -> list[Mapping[str, Any]]:
         with as_fault(self._facts):
             async with self._limit(self._entry.call_timeout):
                 result = await self.client.read_resource(uri)
-        return [_plain(c) for c in result.contents]
+        return [plain(c) for c in result.contents]
 
     async def prompts(self) -> list[Mapping[str, Any]]:
         with as_fault(self._facts):
             async with self._limit(self._entry.start_timeout):
                 found: list[Mapping[str, Any]] = []
                 async for page in _pages(self.client.list_prompts):
-                    found += [_plain(p) for p in page.prompts]
+                    found += [plain(p) for p in page.prompts]
         return found
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> list[Mapping[str, Any]]:
         with as_fault(self._facts):
             async with self._limit(self._entry.call_timeout):
                 result = await self.client.get_prompt(name, dict(arguments))
-        return [_plain(m) for m in result.messages]
+        return [plain(m) for m in result.messages]
 
     async def complete(self, prompt: str, argument: str, written: str, known: Mapping[str, str]) -> list[str]:
         if self.client.server_capabilities.completions is None:
@@ -218,6 +237,7 @@ class OpenLink:
                     asyncio.create_task(self._changed.get()),
                     asyncio.create_task(self._lost.wait()),
                     asyncio.create_task(self._child.gone.wait()),
+                    *([asyncio.create_task(self.over.wait())] if self._entry.url else []),
                 }
                 try:
                     done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -226,7 +246,7 @@ class OpenLink:
                         wait.cancel()
                 if self._lost.is_set():
                     return
-                if self._child.gone.is_set():
+                if self._child.gone.is_set() or (self._entry.url and self.over.is_set()):
                     raise Fault("lost", "it closed the connection")
                 for what in {str(task.result()) for task in done}:
                     await changed(what)  # pyright: ignore[reportArgumentType]
@@ -298,7 +318,7 @@ class OpenLink:
         self, context: ClientRequestContext, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
         assert self._host.sample is not None
-        messages = [(m.role, _text_of(_plain(m).get("content"))) for m in params.messages]
+        messages = [(m.role, text_of(plain(m).get("content"))) for m in params.messages]
         wish = Sampling(self._entry.name, messages, params.system_prompt or "", params.max_tokens)
         try:
             answer = await self._asked(self._host.sample(wish))
@@ -358,27 +378,6 @@ async def _pages(ask: Callable[..., Awaitable[Any]]) -> AsyncGenerator[Any, None
         yield page
         if not (cursor := page.next_cursor):
             return
-
-
-def _tool(tool: types.Tool) -> ServerTool:
-    hints = _plain(tool.annotations) if tool.annotations else mapping(None)
-    return ServerTool(tool.name, tool.description or tool.title or "", tool.input_schema, hints)
-
-
-def _plain(model: Any) -> Mapping[str, Any]:
-    return mapping(model.model_dump(by_alias=True, mode="json", exclude_none=True))
-
-
-def _progress(done: float, total: float | None, message: str | None) -> str:
-    share = f"{done:g}/{total:g}" if total else f"{done:g}"
-    return f"{share} {message}".strip() if message else share
-
-
-def _text_of(content: Any) -> str:
-    if isinstance(content, list):
-        return "\n".join(_text_of(part) for part in content)  # pyright: ignore[reportUnknownVariableType]
-    given = mapping(content)
-    return str(given.get("text") or f"[{given.get('type', 'content')}]")
 
 
 def _file_name(name: str) -> str:

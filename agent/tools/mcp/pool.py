@@ -258,11 +258,19 @@ class Pool:
         return (server, tool) if server and tool else None
 
     def _remote(self, name: str) -> RemoteTool:
-        found = self._find(name) or self._find_loosely(name)
+        found = self._find(name) or self._find_loosely(name) or self._find_starting(name)
         if found is None:
             states = ", ".join(f"{s.entry.name} ({s.condition.kind})" for s in self._servers.values())
             raise ToolFailure(f"There is no MCP tool {name!r}. Look for it with mcp_find. Servers: {states}.")
         return self._remote_of(*found)
+
+    def _find_starting(self, name: str) -> tuple[McpServer, ServerTool] | None:
+        """A tool of a server that has not said yet what it has: the call waits for it."""
+        for server in self._servers.values():
+            begin = self._names.of(server.entry.name, "")
+            if server.condition.kind == "starting" and server.catalogue is None and name.startswith(begin):
+                return server, ServerTool(name.removeprefix(begin))
+        return None
 
     def _find_loosely(self, name: str) -> tuple[McpServer, ServerTool] | None:
         """A tool's bare name, or server and tool in another spelling, where that can mean only one."""

@@ -60,6 +60,15 @@ async def test_a_late_server_is_announced_in_the_newest_message_and_called_throu
     await session.close()
 
 
+async def test_a_call_of_a_server_that_still_starts_waits_for_it(pools: MakePool, tmp_path: Path) -> None:
+    pool = pools({"slow": script(tmp_path, "slow", init_delay=1, tools=[tool("ping")])})
+    model = ScriptedModel(calls(call("mcp_call", tool="mcp__slow__ping", arguments={})), text("done"))
+    session = session_of(pool, model)
+    await say(session, "go")
+    assert model.requests[1].messages[-1].text.startswith("ping was called")
+    await session.close()
+
+
 async def test_what_was_known_and_small_stands_in_the_list_of_the_next_conversation(
     pools: MakePool, tmp_path: Path
 ) -> None:
