@@ -137,7 +137,9 @@ async def test_a_form_is_declined_or_cancelled(keys: tuple[str, ...], choice: st
         assert answer.result() == Filled(choice)
 
 
-@pytest.mark.parametrize(("keys", "choice"), [(("enter",), "no"), (("left", "left", "enter"), "always"), (("left", "enter"), "once")])
+@pytest.mark.parametrize(
+    ("keys", "choice"), [(("enter",), "no"), (("right", "enter"), "always"), (("left", "enter"), "once")]
+)
 async def test_a_question_without_fields_is_a_choice(keys: tuple[str, ...], choice: str) -> None:
     async with screen() as (chat, pilot, _):
         answer = await asked(chat, pilot, ASK)
@@ -174,7 +176,7 @@ async def test_keys_of_someone_who_is_writing_fill_in_nothing() -> None:
 async def test_forms_are_shown_one_after_the_other() -> None:
     async with screen() as (chat, pilot, _):
         first, second = await asked(chat, pilot, ASK), asyncio.create_task(chat.session.forms.ask(FORM))
-        await pilot.press("enter")
+        await pilot.press("right", "enter")
         await until(pilot, lambda: first.done() and "Your name" in shown(chat))
         await pilot.press("escape")
         await until(pilot, second.done)
