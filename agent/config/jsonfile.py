@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.foreign import mapping
+from agent.config.plainfile import read_plain
 
 
 def read_object(path: Path) -> Mapping[str, Any]:
     """The object in the file; an empty one where there is none that can be read."""
     try:
-        return mapping(json.loads(path.read_bytes()))
+        return mapping(json.loads(read_plain(path)))
     except (OSError, ValueError, RecursionError):
         return {}
 

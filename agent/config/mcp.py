@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.config.foreign import mapping
+from agent.config.plainfile import read_text
 from agent.config.trust import Thing, digest_of
 from agent.errors import ConfigError
 
@@ -252,7 +253,7 @@ def _of_text(text: str) -> list[Entry]:
     else:
         source = Path(text).expanduser().absolute()
         try:
-            content = source.read_text(encoding="utf-8-sig")
+            content = read_text(source)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ConfigError(f"Cannot read the MCP configuration {source}: {why}.") from error
@@ -266,7 +267,7 @@ def _of_text(text: str) -> list[Entry]:
 
 def _read(file: Path) -> tuple[Mapping[str, Any], str]:
     try:
-        content = file.read_text(encoding="utf-8-sig")
+        content = read_text(file)
     except FileNotFoundError:
         return {}, ""
     except (OSError, ValueError) as error:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from agent.config.foreign import mapping
 from agent.config.mcp import USER_FILE, entry_of, project_file_of
+from agent.config.plainfile import read_text
 from agent.errors import ConfigError
 
 AddScope: TypeAlias = Literal["user", "project", "local"]
@@ -236,7 +237,7 @@ def drop_server(scope: AddScope, folder: Path, config: Path, name: str) -> Path:
 def _changed(scope: AddScope, folder: Path, config: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     file = file_of(scope, folder, config)
     try:
-        text = file.read_text(encoding="utf-8-sig") if file.exists() else "{}"
+        text = read_text(file) if file.exists() else "{}"
         data = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{file} cannot be read and stays as it is: {error}.") from error

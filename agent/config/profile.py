@@ -20,6 +20,7 @@ from pydantic import (
     field_validator,
 )
 
+from agent.config.plainfile import read_text
 from agent.errors import ConfigError
 
 DialectName: TypeAlias = Literal["beellama-0.2", "beellama-0.4", "llama.cpp"]
@@ -152,7 +153,7 @@ def load_profile(name: str, folders: Sequence[Path]) -> Profile:
         file = folder / f"{name}.toml"
         if os.path.isfile(file):  # False, too, for a name that no file can have
             try:
-                return _parse(name, file.read_text(encoding="utf-8"), str(file))
+                return _parse(name, read_text(file), str(file))
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(f"Cannot read {file}: {error}.") from error
     if name in known_profiles(()):
@@ -170,8 +171,8 @@ def known_profiles(folders: Sequence[Path]) -> list[str]:
 def _parse(name: str, text: str, where: str) -> Profile:
     try:
         data: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{where}: {error}.") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{where} is not valid TOML: {error}.") from error
     return _valid({"title": name} | data | {"name": name}, where)
 
 

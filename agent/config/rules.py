@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from agent.config.plainfile import read_text
 from agent.config.settings import rules_in
 from agent.errors import ConfigError
 
@@ -88,10 +89,10 @@ def _written(file: Path, source: str) -> list[Written]:
 
 def _kept(file: Path) -> dict[str, list[str]]:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(read_text(file))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"Cannot read the rules in {file}: {error}. Mend or delete the file.") from error
     if not isinstance(data, dict):
         raise ConfigError(f"{file} does not hold rules. Mend or delete the file.")

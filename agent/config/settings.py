@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agent.config.plainfile import read_text
 from agent.errors import ConfigError
 
 MODES = ("plan", "ask", "accept-edits", "auto")  # the strictest first
@@ -123,13 +124,15 @@ def rules_in(file: Path) -> Rules:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(read_text(file))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigError(f"Cannot read {file}: {error.strerror}.") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{file} is not valid TOML: {error}.") from error
+    except RecursionError:
+        raise ConfigError(f"{file} is not valid TOML: it is nested too deeply.") from None
 
 
 def _valid(written: Mapping[str, Any], file: Path) -> Settings:

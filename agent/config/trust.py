@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from agent.config.foreign import mapping
 from agent.config.jsonfile import read_object, write_json
+from agent.config.plainfile import open_plain
 
 Verdict: TypeAlias = Literal["allowed", "refused", "changed", "new"]
 
@@ -91,8 +92,8 @@ def digest_of_files(files: Iterable[Path]) -> str:
     whole = hashlib.sha256()
     for file in sorted(files):
         content = b"unreadable"
-        with contextlib.suppress(OSError):
-            content = hashlib.sha256(file.read_bytes()).hexdigest().encode()
+        with contextlib.suppress(OSError), open_plain(file) as opened:
+            content = hashlib.file_digest(opened, "sha256").hexdigest().encode()
         whole.update(os.fsencode(file) + b"\0" + content + b"\0")
     return whole.hexdigest()
 
