@@ -385,6 +385,16 @@ def test_a_command_that_cannot_be_done_says_why_and_begins_no_turn(tmp_path: Pat
     assert len(server.requests) == 1
 
 
+def test_help_without_a_screen_lists_what_makes_sense_there_and_nothing_else(tmp_path: Path) -> None:
+    with FakeLlama() as server:
+        done = run(tmp_path, "--server", server.url, "-p", "/help")
+        refused = run(tmp_path, "--server", server.url, "-p", "/resume")
+    names = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("/")]
+    assert done.returncode == 0 and {"/help", "/compact", "/speed", "/permissions"} <= set(names)
+    assert "/resume" not in names and not server.requests
+    assert refused.returncode == 2 and "Without the screen there is no /resume; there are: " in refused.stderr
+
+
 def test_the_speed_of_a_session_is_told_without_a_screen(tmp_path: Path) -> None:
     with FakeLlama([say("one two three")]) as server:
         run(tmp_path, "--server", server.url, "-p", "count")

@@ -8,10 +8,13 @@ from agent.commands.table import listed
 NAMES_MOST = 34  # columns; a longer name pushes its own words to the right
 
 
-def help_command(registry: Registry, keys: str) -> Command:
-    async def run(_argument: str) -> Answer:
-        width = min(NAMES_MOST, max((len(c.title) for c in registry), default=0))
-        lines = [f"{c.title:<{width}}  {c.summary}" for c in registry]
-        return listed("\n".join([keys, *lines]))
+def help_command(registry: Registry, keys: str = "") -> Command:
+    """`keys`: of the screen; where there is none, only the commands are listed that make sense without one."""
 
-    return Command("help", "keys and commands", run)
+    async def run(_argument: str) -> Answer:
+        shown = [c for c in registry if keys or c.headless]
+        width = min(NAMES_MOST, max((len(c.title) for c in shown), default=0))
+        lines = [f"{c.title:<{width}}  {c.summary}" for c in shown]
+        return listed("\n".join([keys, *lines]).strip("\n"))
+
+    return Command("help", "keys and commands" if keys else "the commands there are", run, headless=True)

@@ -84,6 +84,7 @@ class Chat(Screen[None]):
         self.docks = Docks(self.picture, self.choices, composer)
         self.status = Status(self.gauge, label)
         self.commands = commands
+        self.commands.remove("help")  # the screen has keys to tell of besides
         self.commands.add(*screen_commands(commands, leave, self._copy, self.action_edit))
         composer.complete = self._complete
         commands.changed = composer.offer

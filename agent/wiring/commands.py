@@ -13,6 +13,7 @@ from agent.commands.changes import change_commands
 from agent.commands.config import config_command
 from agent.commands.context import compact_command, context_command
 from agent.commands.conversation import mode_command, plan_command, thinking_command
+from agent.commands.general import help_command
 from agent.commands.mcp import mcp_command
 from agent.commands.model import model_command
 from agent.commands.permissions import permissions_command
@@ -38,7 +39,7 @@ def build_commands(parts: Parts) -> Registry:
         profile = server.profile or chosen_profile(options, paths, env)
         return examine(profile, paths, env, options.folder)
 
-    return Registry(
+    registry = Registry(
         [
             *session_commands(parts.opened, parts.archive, options.folder),
             mode_command(parts.opened),
@@ -59,3 +60,5 @@ def build_commands(parts: Parts) -> Registry:
             mcp_command(lambda: parts.mcp, lambda text: parts.notice("info", text)),
         ]
     )
+    registry.add(help_command(registry))
+    return registry
