@@ -17,7 +17,8 @@ from textual.drivers.linux_driver import LinuxDriver
 PASTE_BEGIN, PASTE_END = b"\x1b[200~", b"\x1b[201~"
 PASTE_PATIENCE = 20  # ticks of 0.1 s without a byte before an unfinished paste is taken as it is
 READ = 65536
-_OLD_MOUSE = re.compile(rb"\x1b\[M[\x20-\xff]{3}", re.DOTALL)
+# Old mouse reports; and whether the window has the focus: it changes nothing here, and costs a new style of everything.
+_DROPPED = re.compile(rb"\x1b\[(?:M[\x20-\xff]{3}|[IO])", re.DOTALL)
 # Alt+Enter as most terminals send it, and keys with modifiers as xterm and tmux do: in the one form the parser knows
 _ALT_ENTER = re.compile(rb"(?<!\x1b)\x1b[\r\n]")
 _MODIFIED = re.compile(rb"\x1b\[27;(\d+);(\d+)~")
@@ -47,7 +48,7 @@ class Sieve:
                 data = self._in_paste(data, out)
                 continue
             before, begin, after = data.partition(PASTE_BEGIN)
-            before = _ALT_ENTER.sub(b"\x1b[13;3u", _MODIFIED.sub(b"\x1b[\\2;\\1u", _OLD_MOUSE.sub(b"", before)))
+            before = _ALT_ENTER.sub(b"\x1b[13;3u", _MODIFIED.sub(b"\x1b[\\2;\\1u", _DROPPED.sub(b"", before)))
             if begin:
                 self._paste = bytearray()
             elif unfinished := _UNFINISHED.search(before):

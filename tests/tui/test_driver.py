@@ -25,6 +25,10 @@ def test_old_mouse_reports_leave_no_letters():
     assert fed(b"\x1b[M ", b"\x8e*x") == ["x"]
 
 
+def test_word_of_the_windows_focus_is_dropped():
+    assert fed(b"a\x1b[O\x1b[Ib", b"\x1b[", b"Ic") == ["ab", "c"]
+
+
 def test_half_a_sequence_is_forgotten_when_nothing_follows():
     assert fed(b"\x1b[", b"", b"x") == ["x"]
     assert fed(b"\x1b[", b"A") == ["\x1b[A"]
