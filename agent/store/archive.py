@@ -121,6 +121,6 @@ def _info(path: Path) -> SessionInfo | None:
                 if isinstance(event, TurnStarted):
                     title = (event.message.shown or event.message.text).strip().split("\n", 1)[0][:80]
                     break
-        return SessionInfo(str(header["session"]), title, str(header.get("folder", "")), path.stat().st_mtime)
+        return SessionInfo(path.stem, title, str(header.get("folder", "")), path.stat().st_mtime)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -139,23 +139,23 @@ class Checkpoints:
     def _put_back(self, record: Turn, back: bool) -> Restored:
         done: list[str] = []
         kept: list[str] = []
-        for change in self._changes(record):
-            here, wanted = (change.after, change.before) if back else (change.before, change.after)
+        steps = [(c.path, c.after, c.before) if back else (c.path, c.before, c.after) for c in self._changes(record)]
+        for path, here, wanted in sorted(steps, key=lambda s: s[2] is not None):  # a file may stand where a folder was
             try:
-                found = look(change.path)
+                found = look(path)
                 now = found[0] if found else None
                 if not _equal(now, here):
                     if not _equal(now, wanted):
-                        kept.append(self._name(change.path))
+                        kept.append(self._name(path))
                     continue
-                self._store.put_back(record.store, change.path, wanted)
+                self._store.put_back(record.store, path, wanted)
             except Uncovered:
-                kept.append(self._name(change.path))
+                kept.append(self._name(path))
             else:
-                done.append(self._name(change.path))
+                done.append(self._name(path))
         record.undone = back
         self._write()
-        return Restored(record.turn, tuple(done), tuple(kept), tuple(record.left_out))
+        return Restored(record.turn, tuple(sorted(done)), tuple(sorted(kept)), tuple(record.left_out))
 
     def _changed(self, turn: int | None) -> list[tuple[str, bytes, bytes]]:
         first: dict[str, tuple[int, Saved | None]] = {}

@@ -97,6 +97,16 @@ def test_an_unknown_session_is_one_clear_sentence(tmp_path: Path, session_id: st
         FileArchive(tmp_path).load(session_id)
 
 
+def test_a_session_is_listed_by_the_name_that_opens_it(tmp_path: Path) -> None:
+    """A journal may have been copied or renamed by hand."""
+    archive = FileArchive(tmp_path)
+    journal = archive.create(FOLDER)
+    journal.append(started(1))
+    journal.close()
+    (tmp_path / f"{journal.session_id}.jsonl").rename(tmp_path / "kept.jsonl")
+    assert [archive.load(info.id) for info in archive.list()] == [(started(1),)]
+
+
 def test_a_broken_file_among_sessions_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "broken.jsonl").write_bytes(b"\xff\xfe nonsense")
     (tmp_path / "empty.jsonl").touch()

@@ -191,3 +191,4 @@ async def test_escape_twice_asks_before_it_undoes(tmp_path):
         await write(pilot, "/diff")
         await pilot.press("enter")
         await until(pilot, lambda: "+x" in rows(chat).split("Done again")[1])
+        assert "+++ b/a.txt" in rows(chat).split("Done again")[1]

@@ -75,6 +75,30 @@ async def test_an_edit_a_new_file_and_a_deleted_one_are_undone_and_done_again(pl
         await place.points.redo()
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["rm -r d; echo f > d", "mv d e; ln -s e d", "rm f; mkdir f; echo x > f/x", "mv l k; mkdir l; echo x > l/x"],
+    ids=["folder to file", "folder to link", "file to folder", "link to folder"],
+)
+async def test_what_changed_its_kind_is_undone_and_done_again(place: Place, line: str) -> None:
+    place.write("d/one/a.txt", "a\n")
+    place.write("f", "f\n")
+    (place.root / "l").symlink_to("f")
+
+    def found() -> dict[str, str]:
+        kinds = {str(p.relative_to(place.root)): os.readlink(p) for p in place.root.rglob("*") if p.is_symlink()}
+        return {**place.files(), **kinds}
+
+    before = found()
+    await place.command(1, line)
+    await place.points.after(1)
+    after = found()
+    assert not (await place.points.undo()).kept
+    assert found() == before
+    assert not (await place.points.redo()).kept
+    assert found() == after
+
+
 async def test_turns_are_undone_one_by_one_and_a_new_change_forgets_what_was_undone(place: Place) -> None:
     for turn, text in enumerate(("1", "2", "3"), 1):
         await place.edit(turn, "a", text)

@@ -109,7 +109,7 @@ def call(entry: Call, width: int, unfolded: bool) -> list[Strip]:
     if entry.continued and entry.state == "ok":
         return [*strips, Strip([Segment("  ╰ shown with the next edit of this file", theme.faint)])]
     if entry.kind in ("edit", "delete", "move") and entry.preview and not entry.denied and entry.state != "failed":
-        return strips + body(entry.preview, width, unfolded, diff=True)
+        return strips + body(entry.preview, width, unfolded, diff=True, named=bool(subject))
     if entry.state == "running":
         return strips + body(entry.output + entry.tail, width, unfolded, diff=False, newest=True)
     return strips + body(entry.output, width, unfolded, diff=False)
@@ -120,21 +120,21 @@ def _subject(entry: Call) -> str:
     return title.removeprefix(f"{entry.tool} ") if title else ""
 
 
-def body(text: str, width: int, unfolded: bool, *, diff: bool, newest: bool = False) -> list[Strip]:
+def body(text: str, width: int, unfolded: bool, *, diff: bool, newest: bool = False, named: bool = True) -> list[Strip]:
     """Output or diff below a card, folded to twelve rows. `newest`: the last ones; of live output they say how far it
-    is."""
+    is. `named`: the card has said whose diff it is."""
     if not text.strip():
         return []
     inner, bar = max(4, width - 4), Segment("  │ ", theme.line)
     most = None if unfolded else FOLDED_LINES
     text = text.strip("\n")
     if most is None:
-        rows, left = (diff_rows(text, inner), 0) if diff else verbatim(clean(text), inner, theme.quiet)
+        rows, left = (diff_rows(text, inner, named), 0) if diff else verbatim(clean(text), inner, theme.quiet)
     else:
         lines = text.split("\n")
         shown, left = lines[-most:] if newest else lines[:most], max(0, len(lines) - most)
         piece = "\n".join(x[: inner * most] for x in shown)
-        rows = diff_rows(piece, inner) if diff else verbatim(clean(piece), inner, theme.quiet)[0]
+        rows = diff_rows(piece, inner, named) if diff else verbatim(clean(piece), inner, theme.quiet)[0]
         if len(rows) > most:
             rows, left = rows[-most:] if newest else rows[:most], max(left, 1)
     strips = framed(rows, bar, bar)
@@ -146,14 +146,16 @@ def body(text: str, width: int, unfolded: bool, *, diff: bool, newest: bool = Fa
 
 
 def _without_file_names(lines: list[str]) -> list[str]:
-    """A diff of one file says its name twice above the first hunk; the card has said it already."""
+    """A diff of one file says its name twice above the first hunk."""
     named = len(lines) > 2 and lines[0].startswith("--- ") and lines[1].startswith("+++ ")
     return lines[2:] if named else lines
 
 
-def diff_rows(text: str, width: int) -> list[list[Segment]]:
+def diff_rows(text: str, width: int, named: bool = True) -> list[list[Segment]]:
+    """`named`: what stands above has said whose diff it is."""
     rows: list[list[Segment]] = []
-    for raw in _without_file_names(text.split("\n")):
+    lines = text.split("\n")
+    for raw in _without_file_names(lines) if named else lines:
         style = theme.quiet
         if raw.startswith(("+++", "---")):
             style = theme.faint
