@@ -151,11 +151,13 @@ def load_profile(name: str, folders: Sequence[Path]) -> Profile:
         raise ConfigError(f"{name!r} is not the name of a profile. Known: {', '.join(known_profiles(folders))}.")
     for folder in folders:
         file = folder / f"{name}.toml"
-        if os.path.isfile(file):  # False, too, for a name that no file can have
+        if os.path.lexists(file):  # False, too, for a name that no file can have
             try:
                 return _parse(name, read_text(file), str(file))
-            except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(f"Cannot read {file}: {error}.") from error
+            except OSError as error:
+                raise ConfigError(f"Cannot read {file}: {error.strerror}.") from error
+            except UnicodeDecodeError as error:
+                raise ConfigError(f"{file} is not UTF-8 text.") from error
     if name in known_profiles(()):
         built_in = resources.files("agent") / "runtime" / "profiles" / f"{name}.toml"
         return _parse(name, built_in.read_text(encoding="utf-8"), f"{name}.toml")
@@ -164,7 +166,7 @@ def load_profile(name: str, folders: Sequence[Path]) -> Profile:
 
 def known_profiles(folders: Sequence[Path]) -> list[str]:
     built_in = {f.name for f in (resources.files("agent") / "runtime" / "profiles").iterdir()}
-    own = {f.name for folder in folders if folder.is_dir() for f in folder.iterdir()}
+    own = {f.name for folder in folders if folder.is_dir() for f in folder.iterdir() if f.is_file()}
     return sorted(n.removesuffix(".toml") for n in built_in | own if n.endswith(".toml"))
 
 

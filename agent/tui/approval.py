@@ -22,6 +22,7 @@ from agent.tui.cells.paper import BLANK, clean, framed, prose, verbatim
 Choice: TypeAlias = tuple[str, str, Decision]  # its key, its words, what it decides
 SHORT = {"this session": "session", "always in this project": "always"}  # where there is little room
 TYPING = 0.3  # seconds since the last key within which the next one still belongs to the composer
+LEFT = "send or clear your text to choose"
 PREVIEW_MOST = 400  # lines of a diff laid out; the rest is counted
 
 
@@ -36,7 +37,7 @@ class Approval(ScrollView, can_focus=True):
 
     @dataclass
     class Stray(Message):
-        """A key that belongs to the composer."""
+        """A key that belongs to the composer, and with it all that follow until nothing is written there."""
 
         key: str
         character: str | None
@@ -47,6 +48,7 @@ class Approval(ScrollView, can_focus=True):
         self.choices: tuple[Choice, ...] = ()
         self._choice = 0
         self._typing_until = 0.0
+        self._left = False  # the keys are the composer's now, those too that came before it had the focus
         self._rows: list[Strip] = []
         self._foot: list[Strip] = []  # stays in sight whatever is scrolled above it
 
@@ -54,7 +56,7 @@ class Approval(ScrollView, can_focus=True):
         """`last_key`: monotonic seconds of the user's last key in the composer."""
         if asked is self.asked:
             return
-        self.asked, self._choice = asked, 0
+        self.asked, self._choice, self._left, self.border_subtitle = asked, 0, False, None
         now = time.monotonic()
         self._typing_until = now + TYPING if asked and now - last_key < 1.0 else 0.0
         self.display = asked is not None
@@ -124,19 +126,31 @@ class Approval(ScrollView, can_focus=True):
         if self.asked:
             self.post_message(self.Answered(self.asked.request_id, decision))
 
+    def on_focus(self) -> None:
+        self._left, self.border_subtitle = False, None
+
     def on_key(self, event: events.Key) -> None:
         now = time.monotonic()
+        if self._left:
+            event.stop()
+            self.post_message(self.Stray(event.key, event.character))
+            return
         if now < self._typing_until and event.key != "escape":
             self._typing_until = now + TYPING
             event.stop()
             if event.is_printable or event.key == "backspace":
-                self.post_message(self.Stray(event.key, event.character))
+                self._leave(event)
             return
         if self._act(event.key):
             event.stop()
         elif event.is_printable:
             event.stop()
-            self.post_message(self.Stray(event.key, event.character))
+            self._leave(event)
+
+    def _leave(self, event: events.Key) -> None:
+        """A letter of a sentence must not allow anything, nor the Enter at its end."""
+        self._left, self.border_subtitle = True, LEFT
+        self.post_message(self.Stray(event.key, event.character))
 
     def _act(self, key: str) -> bool:
         for shortcut, _, decision in self.choices:

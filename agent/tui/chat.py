@@ -342,8 +342,7 @@ class Chat(Screen[None]):
     @on(Approval.Stray)
     @on(Question.Stray)
     def _stray(self, message: Approval.Stray | Question.Stray) -> None:
-        if isinstance(message, Question.Stray):
-            self.composer.focus()
+        self.composer.focus()
         self.composer.stray(message.key, message.character)
 
     def action_interrupt(self) -> None:

@@ -60,7 +60,9 @@ class Docks:
 
     def emptied(self) -> None:
         """Nothing is being written any more: the keys go back to what waits for a choice."""
-        if self.question.asked and self.question.asked.options:
+        if self.approval.asked:
+            self.approval.focus()
+        elif self.question.asked and self.question.asked.options:
             self.question.focus()
         elif self.form.plain:
             self.form.focus()

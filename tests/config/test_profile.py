@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,17 @@ def test_an_unknown_profile_names_the_known_ones(tmp_path: Path) -> None:
     for name in ("gone", "../mine", ""):
         with pytest.raises(ConfigError, match=r"gemma4-31b, gemma4-31b-dflash, mine, qwen3\.6-27b-dflash, smoke"):
             load_profile(name, [tmp_path])
+
+
+def test_a_profile_that_cannot_be_read_says_why_and_is_not_called_unknown(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "lost.toml").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
+    for name, says in (("pipe", "It is a pipe"), ("lost", "No such file"), ("bytes", "not UTF-8 text")):
+        with pytest.raises(ConfigError, match=says) as caught:
+            load_profile(name, [tmp_path])
+        assert f"{name}.toml" in str(caught.value) and "Errno" not in str(caught.value)
+    assert not {"pipe", "lost"} & set(known_profiles([tmp_path]))
 
 
 def test_a_home_relative_model_path_is_understood(tmp_path: Path) -> None:

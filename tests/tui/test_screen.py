@@ -114,6 +114,23 @@ async def test_keys_of_someone_who_is_typing_do_not_answer_a_question():
         assert tool.ran == []
 
 
+async def test_a_sentence_written_while_permission_is_asked_allows_nothing_and_is_sent():
+    tool = core.FakeTool()
+    script = (core.calls(core.call("bash", "c1", value="ls")), say("finished"))
+    async with screen(*script, tools=(tool,), mode="ask", first_prompt="go") as (chat, pilot, _):
+        await until(pilot, lambda: chat.docks.approval.asked is not None and chat.docks.approval.has_focus)
+        await pilot.press("d", "o")
+        await until(pilot, lambda: chat.composer.text == "do" and chat.composer.has_focus)
+        await write(pilot, " say why")
+        assert chat.composer.text == "do say why"
+        await pilot.press("enter")
+        await until(pilot, lambda: chat.docks.approval.has_focus)
+        assert tool.ran == [] and chat.docks.approval.asked is not None
+        assert chat.picture.queue == (("do say why", "next"),)
+        await pilot.press("y")
+        await until(pilot, lambda: tool.ran == ["ls"])
+
+
 async def test_a_big_paste_is_one_token_and_is_sent_whole():
     pasted = "\n".join(f"line [{n}]" for n in range(50_000))
     async with screen(say("read")) as (chat, pilot, model):
@@ -507,6 +524,8 @@ async def test_the_dock_names_the_rule_that_asks_and_offers_no_rule_against_it()
         assert "this session" not in dock
         await pilot.press("s", "a")
         assert chat.docks.approval.asked is not None and chat.composer.text == "sa"
+        await pilot.press("backspace", "backspace")
+        await until(pilot, lambda: chat.docks.approval.has_focus)
         await pilot.press("n")
         await until(pilot, lambda: "finished" in rows(chat))
         assert tool.ran == []
