@@ -39,7 +39,7 @@ from agent.tui.status import Status, shows_mode
 from agent.tui.transcript import Transcript
 
 NARROW, LOW = 20, 10  # columns below which a note stands in for the screen; rows below which the frame goes
-STOPPING = "Stopping …"
+STOPPING, UNOPENED = "Stopping …", "No conversation is open here: /new begins one, /resume chooses one."
 TWICE = 2.0  # seconds between the two Ctrl+C that quit
 
 
@@ -96,7 +96,7 @@ class Chat(Screen[None]):
         self._ticking: Timer | None = None
         self._hinting: Timer | None = None
         self._stopped = self._interrupted = 0.0  # when Ctrl+C last stopped a turn, and last asked for a second one
-        self._resumed = 0  # turns that were there before
+        self._unopened, self._resumed = False, 0  # whether there can be no session; turns that were there before
         self._tasks: set[asyncio.Task[None]] = set()
         self._notes = notes
 
@@ -139,12 +139,14 @@ class Chat(Screen[None]):
         try:
             self.session = self._open()
         except AgentError as error:
-            self.picture.note(str(error), "error")
+            self.picture.note(f"{error}\n{UNOPENED}", "error")
+            self._unopened = True
         for text in self._notes:  # opening may have added to them
             self.picture.note(text)
         if self.session is None:
-            self._show()
-            return
+            self._give_back("\n\n".join([self._first_prompt, *(a.shown or a.text for a in self._unsent)]).strip())
+            self.picture.queue = ()
+            return self._show()
         self.gauge.mode = self.session.mode
         self._resumed = self.session.turn
         pump = Pump(self._fold, self._show, self._fail)
@@ -153,7 +155,6 @@ class Chat(Screen[None]):
             self.take(self._first_prompt, queued=True)
         for ask in self._unsent:
             self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed, points=ask.points)
-        self._unsent.clear()
         self.picture.queue = ()
         self._show()
 
@@ -219,7 +220,10 @@ class Chat(Screen[None]):
             self.take(message.text, queued=message.queued)
 
     def take(self, text: str, *, queued: bool) -> None:
-        if text.startswith(SHELL):
+        if self._unopened and not self.commands.read(text):
+            self._give_back(text)
+            self._note(UNOPENED, "warning")
+        elif text.startswith(SHELL):
             self._run_in_shell(text.removeprefix(SHELL))
         elif written := self.commands.read(text):
             self.spawn(self._run(*written))

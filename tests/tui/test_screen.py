@@ -489,6 +489,42 @@ async def test_a_session_that_cannot_be_opened_leaves_the_running_one():
         await until(pilot, lambda: "still here" in rows(chat))
 
 
+async def test_without_a_session_nothing_that_is_written_is_lost_or_waits_in_vain():
+    model = core.ScriptedModel(say("in a new one"))
+
+    def resumed():
+        raise ConfigError("Session x is open in another window.")
+
+    async def new(_argument):
+        return Open(None)
+
+    app = DflashApp(
+        resumed,
+        reopen=lambda _session_id: core.open_session(model),
+        commands=Registry([Command("new", "", new)]),
+        profile_label="smoke",
+        folder=Path("/project"),
+        first_prompt="go on",
+    )
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "/new begins one" in notes(app.chat) and app.chat.composer.text == "go on")
+        await pilot.press("enter")
+        await until(pilot, lambda: notes(app.chat).count("/new begins one") == 2)
+        assert app.chat.composer.text == "go on" and not app.chat.picture.queue
+        app.chat.composer.clear()
+        await write(pilot, "!ls")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.chat.composer.text == "!ls")
+        app.chat.composer.clear()
+        await write(pilot, "/new")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.chat.session is not None and app.screen is app.chat)
+        await write(pilot, "hi")
+        await pilot.press("enter")
+        await until(pilot, lambda: "in a new one" in rows(app.chat))
+        await app.close_session()
+
+
 async def test_the_dock_shows_the_rules_a_choice_would_make_and_always_keeps_them():
     kept: list[str] = []
 
