@@ -23,7 +23,11 @@ class EngineRoom(Protocol):
         ...
 
 
-def server_command(server: Callable[[], Server], room: EngineRoom, attached: Callable[[], bool]) -> Command:
+def server_command(
+    server: Callable[[], Server], room: EngineRoom, attached: Callable[[], bool], running: Callable[[], bool]
+) -> Command:
+    """`running`: a turn is, and would start a stopped engine again."""
+
     async def run(argument: str) -> Answer:
         verb = argument or "status"
         if verb not in VERBS:
@@ -34,6 +38,8 @@ def server_command(server: Callable[[], Server], room: EngineRoom, attached: Cal
             raise ConfigError("The server is not ours: it is attached to by --server, and left alone.")
         if verb == "logs":
             return Said("\n".join(room.log()) or "No engine has run yet, so there is no log.")
+        if verb == "stop" and running():
+            raise ConfigError("A turn is running; stop it first (Esc).")
         await server().stop()
         if verb == "stop":
             return Said("The engine was stopped; the next message starts it again.")

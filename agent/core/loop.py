@@ -12,7 +12,7 @@ from agent.core.assembler import Assembler
 from agent.core.dispatch import Dispatch, Tally
 from agent.core.history import History
 from agent.core.repeats import TIMES, Trail, duplicates, unrepeated
-from agent.core.retry import Retries
+from agent.core.retry import Retries, cause
 from agent.errors import AgentError, BadReply, ContextOverflow, Looping, ModelFault, ToolsRefused
 from agent.events import (
     Event,
@@ -146,8 +146,8 @@ class Turn:
                     if pause is None:
                         self._keep(best, "error", started, fault)
                         raise
-                    if str(fault) != why:
-                        why = str(fault)
+                    if cause(fault) != why:
+                        why = cause(fault)
                         self._publish(StepRetrying(self._host.turn, retries.attempt, why))
                     await asyncio.sleep(pause)
             except asyncio.CancelledError:

@@ -9,11 +9,21 @@ all else                 never: the same question would get the same answer
 
 from __future__ import annotations
 
+import re
+
 from agent.errors import ModelFault, ServerUnavailable
 
 PAUSES = (0.5, 2.0)  # seconds; as many as there are new attempts
 BUSY_PAUSE = 2.0  # seconds between two looks at a server that says 503
 BUSY_LIMIT = 120.0  # seconds; one that has no model yet is waited for before, so this one has no free slot
+
+
+ADVICE = re.compile(r"(?<=\.) (?:Send again|Check that it runs)\b[^.]*\.$")
+
+
+def cause(fault: ModelFault) -> str:
+    """Without the advice at its end: what it tells the user to do is being done."""
+    return ADVICE.sub("", str(fault))
 
 
 class Retries:

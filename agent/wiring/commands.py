@@ -53,7 +53,12 @@ def build_commands(parts: Parts) -> Registry:
             speed_command(parts.opened),
             cache_command(parts.opened, server.ensure_ready),
             model_command(server.survey, lambda: server.choice, parts.change),
-            server_command(lambda: server, server, lambda: server.profile is None),
+            server_command(
+                lambda: server,
+                server,
+                lambda: server.profile is None,
+                lambda: parts.session is not None and parts.session.running,
+            ),
             status_command(parts.opened, str(options.folder), lambda: server.label, __version__),
             doctor_command(doctor),
             config_command(partial(explain, options.folder, paths, parts.trust, env), tuple(Settings.model_fields)),

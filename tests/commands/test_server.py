@@ -46,7 +46,7 @@ class Room:
 )
 async def test_the_engine_is_seen_and_steered(argument: str, did: list[str], said: str) -> None:
     server = CountingServer()
-    answer = await server_command(lambda: server, Room(), attached=lambda: False).run(argument)
+    answer = await server_command(lambda: server, Room(), attached=lambda: False, running=lambda: False).run(argument)
     assert isinstance(answer, Said) and said in answer.text
     assert server.did == did
 
@@ -54,7 +54,7 @@ async def test_the_engine_is_seen_and_steered(argument: str, did: list[str], sai
 @pytest.mark.parametrize("argument", ["stop", "restart", "logs"])
 async def test_a_server_of_somebody_else_is_left_alone(argument: str) -> None:
     server = CountingServer()
-    command = server_command(lambda: server, Room(), attached=lambda: True)
+    command = server_command(lambda: server, Room(), attached=lambda: True, running=lambda: False)
     with pytest.raises(ConfigError, match="not ours"):
         await command.run(argument)
     assert server.did == []
@@ -62,4 +62,12 @@ async def test_a_server_of_somebody_else_is_left_alone(argument: str) -> None:
 
 async def test_a_word_that_is_no_verb_is_named() -> None:
     with pytest.raises(ConfigError, match=r"restart.*'dance'"):
-        await server_command(CountingServer, Room(), attached=lambda: False).run("dance")
+        await server_command(CountingServer, Room(), attached=lambda: False, running=lambda: False).run("dance")
+
+
+async def test_an_engine_that_a_turn_would_start_again_is_not_stopped() -> None:
+    server = CountingServer()
+    command = server_command(lambda: server, Room(), attached=lambda: False, running=lambda: True)
+    with pytest.raises(ConfigError, match="stop it first"):
+        await command.run("stop")
+    assert server.did == []

@@ -215,6 +215,13 @@ async def test_half_a_call_is_never_run_and_what_was_said_is_kept() -> None:
     assert len(model.requests) == 2
 
 
+async def test_what_is_done_already_is_not_asked_of_the_user() -> None:
+    gone = ServerUnavailable("It cannot be reached. Check that it runs, then send again.")
+    model = ScriptedModel([gone], [BadReply("It broke off. Send again.")], [TextChunk("ok"), finish("stop")])
+    events = await one_turn(open_session(model))
+    assert [e.why for e in of(StepRetrying, events)] == ["It cannot be reached.", "It broke off."]
+
+
 async def test_a_reply_that_breaks_off_is_asked_for_once_more_and_leaves_one_answer() -> None:
     model = ScriptedModel([TextChunk("half an ans")], [TextChunk("whole"), finish("stop")])
     events = await one_turn(open_session(model))
