@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 from agent.workspace.encoding import decode
 
@@ -12,17 +13,21 @@ NO_END = "\\ No newline at end of file"
 
 def unified(name: str, old: bytes, new: bytes) -> str:
     before, after = _lines(old), _lines(new)
-    if [line.rstrip("\r") for line in before] != [line.rstrip("\r") for line in after]:
-        before, after = ([line.rstrip("\r") for line in lines] for lines in (before, after))
+    if (plain := [_plain(line) for line in before]) != (wanted := [_plain(line) for line in after]):
+        before, after = plain, wanted
     if max(len(before), len(after)) > LINES:
         return f"{name}: {len(before)} lines become {len(after)}"
-    return "\n".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", lineterm=""))
+    rows = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    return "\n".join(row[:-1] if row.endswith("\n") else f"{row}\n{NO_END}" for row in rows)
 
 
 def _lines(data: bytes) -> list[str]:
-    """A last line without its end is not the same as one with it."""
+    """With their ends: a last line without one is not the same as one with it."""
     text = decode(data)
-    if text is None:
-        return [f"({len(data)} bytes that are no text)"]
-    *lines, last = text.shown.split("\n")
-    return [*lines, last, NO_END] if last else lines
+    shown = f"({len(data)} bytes that are no text)\n" if text is None else text.shown
+    *lines, last = shown.split("\n")
+    return [*(f"{line}\n" for line in lines), *([last] if last else [])]
+
+
+def _plain(line: str) -> str:
+    return re.sub(r"\r+(?=\n?$)", "", line)
