@@ -143,9 +143,9 @@ class Chat(Screen[None]):
             self._unopened = True
         for text in self._notes:  # opening may have added to them
             self.picture.note(text)
+        self.picture.queue = ()
         if self.session is None:
             self._give_back("\n\n".join([self._first_prompt, *(a.shown or a.text for a in self._unsent)]).strip())
-            self.picture.queue = ()
             return self._show()
         self.gauge.mode = self.session.mode
         self._resumed = self.session.turn
@@ -155,7 +155,6 @@ class Chat(Screen[None]):
             self.take(self._first_prompt, queued=True)
         for ask in self._unsent:
             self.session.submit(ask.text, shown=ask.shown, allowed=ask.allowed, points=ask.points)
-        self.picture.queue = ()
         self._show()
 
     async def _branch(self) -> None:
