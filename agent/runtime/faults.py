@@ -15,10 +15,11 @@ FaultKind: TypeAlias = Literal["", "port", "memory", "draft", "engine", "templat
 @dataclass(frozen=True, slots=True)
 class Fault:
     """kind: what may help: another port, a smaller plan, another way of drafting, another engine, the model's own
-    template, or none of these."""
+    template, or none of these. killed: by a signal that the kernel sends when memory is short, but anybody may send."""
 
     kind: FaultKind
     sentence: str
+    killed: bool = False
 
 
 _MEMORY = (
@@ -124,7 +125,7 @@ def explain(lines: Sequence[str], status: int, doing: str, log: Path) -> Fault:
         if found := re.search(pattern, text):
             return Fault(kind, sentence.format(*found.groups(), file=file))
     if -status in _SIGNALS:
-        return Fault("memory" if status == -9 else "engine", _SIGNALS[-status])
+        return Fault("memory" if status == -9 else "engine", _SIGNALS[-status], killed=status == -9)
     if status < 0:
         return Fault("", f"The engine was ended by signal {-status} {doing}; its log is {log}.")
     last = f" Its last words: {lines[-1]}" if lines else ""

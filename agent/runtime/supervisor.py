@@ -229,11 +229,11 @@ class Supervisor:
         return endpoint
 
     async def _count_crash(self, record: Record) -> None:
-        ending = await ending_of(self._home)
-        if not ending.by_itself:  # another window stopped it
+        if not (await ending_of(self._home)).by_itself:  # another window stopped it
             return
         self._crashes.append(time.monotonic())
-        if (await failed(self._home, "in use")).fault.kind == "memory":
+        fault = (await failed(self._home, "in use")).fault
+        if fault.kind == "memory" and (not fault.killed or len(self._crashes) > 1):  # once may be anybody's doing
             self._smaller += 1
         while time.monotonic() - self._crashes[0] > CRASH_WINDOW:
             self._crashes.popleft()

@@ -36,7 +36,7 @@ def test_what_never_ends_is_no_file_to_be_read(make: Callable[[Path], None], tmp
     assert all(r.builtin for r in rules) and "Its rules do not count." in notes[0]
     assert read_object(file) == {}
     assert digest_of_files([file]) != digest_of_files([])
-    with pytest.raises(ConfigError, match="There is no profile"):
+    with pytest.raises(ConfigError, match="pipe, socket or device"):
         load_profile("config", [tmp_path])
 
 

@@ -254,6 +254,17 @@ async def test_memory_that_runs_out_in_use_makes_the_next_start_smaller(room: Ro
     assert (await window.ensure_ready()).n_ctx == 4096
 
 
+async def test_a_kill_by_whomever_makes_it_smaller_only_when_it_comes_again(room: Room) -> None:
+    window = room.window()
+    for n_ctx in (8192, 8192, 4096):
+        assert (await window.ensure_ready()).n_ctx == n_ctx
+        record = read_record(room.home.record)
+        assert record
+        os.kill(record.pid, signal.SIGKILL)
+        await until(lambda: window.state.kind == "failed")
+        assert "signal 9" in window.state.why
+
+
 async def test_a_first_answer_without_memory_is_tried_smaller_not_for_ever(room: Room) -> None:
     room.faults(chat=[500, "CUDA error: out of memory"])
     assert "out of memory" in str(await failure(room.window()))
