@@ -173,8 +173,7 @@ class Hold:
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            os.write(go, b"\n")  # ninja's children are in groups of their own
-            os.close(go)
+            os.write(go, b"\n")  # ninja's children are in groups of their own; `go` stays open, as one may yet come
 
 
 # --- wrong use and what is missing ------------------------------------------------------------------------------

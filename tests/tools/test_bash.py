@@ -41,7 +41,13 @@ async def test_the_command_runs_as_written_and_its_end_is_told(bench: Bench, com
 
 
 @pytest.mark.parametrize("name", ["TERM", "HUP", "SEGV", "INT"])
-async def test_a_shell_that_a_signal_ends_has_not_succeeded(bench: Bench, name: str) -> None:
+async def test_a_shell_that_a_signal_ends_has_not_succeeded(
+    bench: Bench, name: str, request: pytest.FixtureRequest
+) -> None:
+    number = signal.Signals[f"SIG{name}"]
+    if signal.getsignal(number) is signal.SIG_IGN:  # as under nohup; a shell cannot undo what it was started with
+        signal.signal(number, signal.SIG_DFL)
+        request.addfinalizer(lambda: signal.signal(number, signal.SIG_IGN))
     answer = await bench.call("bash", command=f"echo a; kill -{name} $$; sleep 5")
     assert answer.failed and f"(SIG{name})]" in answer.text and answer.text.startswith("a\n[ended by signal")
 
