@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import mcp_types as types
 from mcp.shared.message import SessionMessage
@@ -41,7 +41,23 @@ async def lenient(
         yield _Reading(read, methods, explain, ended), _Writing(write, methods)
 
 
-class _Writing:
+class _Wrapped:
+    """All that is not said otherwise is the stream's own."""
+
+    _stream: Any
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._stream.__aexit__(*error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Writing(_Wrapped):
     """Remembers what each request asked for."""
 
     def __init__(self, stream: Any, methods: dict[Any, str]) -> None:
@@ -53,18 +69,8 @@ class _Writing:
             self._methods[item.message.id] = item.message.method
         await self._stream.send(item)
 
-    async def __aenter__(self) -> _Writing:
-        await self._stream.__aenter__()
-        return self
 
-    async def __aexit__(self, *error: Any) -> bool | None:
-        return await self._stream.__aexit__(*error)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-class _Reading:
+class _Reading(_Wrapped):
     def __init__(self, stream: Any, methods: dict[Any, str], explain: Explain, ended: Callable[[], None]) -> None:
         self._stream = stream
         self._methods = methods
@@ -83,16 +89,6 @@ class _Reading:
         except StopAsyncIteration:
             self._ended()
             raise
-
-    async def __aenter__(self) -> _Reading:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> bool | None:
-        return await self._stream.__aexit__(*error)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
     def _mended(self, item: Any) -> Any:
         message = item.message if isinstance(item, SessionMessage) else None
